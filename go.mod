@@ -1,0 +1,3 @@
+module tips
+
+go 1.26
