@@ -124,7 +124,7 @@ func (m *rates) add(i, j int, value float64) {
 func (m *rates) stationary() ([]float64, error) {
 	n := len(m.rows)
 	order := make([]int, 0, n)
-	inflow := make([][]rate, n)     // y of an eliminated state in terms of those after it
+	inflow := make([][]rate, n)      // y of an eliminated state in terms of those after it
 	lastInflow := make([]float64, n) // and of the last
 	queue := m.degrees()
 	for queue.Len() > 0 {

@@ -30,6 +30,11 @@ type Model struct {
 	build    func(*settings) (supernet.Description, error)
 }
 
+// TakesData tells whether the model can be built for different image data.
+func (m Model) TakesData() bool {
+	return slices.ContainsFunc(m.Settings, func(s string) bool { return strings.HasPrefix(s, "data=") })
+}
+
 // Models lists the zoo in a fixed order.
 func Models() []Model { return slices.Clone(models) }
 

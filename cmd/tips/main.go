@@ -1,0 +1,89 @@
+// Command tips turns neural networks into anytime neural networks.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// Exit statuses.
+const (
+	exitFailure = 1 // the work could not be done
+	exitUsage   = 2 // the command line makes no sense
+)
+
+// run is the program: results go to stdout, everything else to stderr.
+func run(args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.Execute()
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(stderr, "tips: %s\n", oneLine(err))
+	var f failure
+	if errors.As(err, &f) {
+		return exitFailure
+	}
+	return exitUsage
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "tips",
+		Short: "Anytime neural networks: analyse, train, search, run",
+		Long: `tips turns a neural network into an anytime neural network: one set of weights
+that holds many subnetworks of different cost, so that a program can trade
+accuracy for time, memory or energy while it runs.
+
+MODEL is a name from the zoo (see 'tips models'), with settings if you like, as
+in mobilenet_v2:width=1.4,data=cifar100, or the path of a description file.
+
+Exit status: 0 done, 1 failed, 2 wrong usage.`,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.AddCommand(newModels(), newDescribe(), newAnalyze(), newReproduce(), newQuickstart(), newVersion())
+	return root
+}
+
+// failure marks errors of the work itself. All other errors, cobra's own among
+// them, are about the command line.
+type failure struct{ error }
+
+func (f failure) Unwrap() error { return f.error }
+
+// failed marks err as a failure, if it is one.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return failure{err}
+}
+
+// oneLine keeps an error on one line, whatever it quotes.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// exactly wants n arguments and says which.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == len(names) {
+			return nil
+		}
+		if len(args) > len(names) {
+			return fmt.Errorf("%s: unexpected argument %q; want %s", cmd.Name(), args[len(names)], strings.Join(names, " "))
+		}
+		return fmt.Errorf("%s: %s is missing; see 'tips %s --help'", cmd.Name(), names[len(args)], cmd.Name())
+	}
+}

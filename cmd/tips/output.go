@@ -1,0 +1,70 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"tips/internal/atomicfile"
+)
+
+// writeJSON writes a value as programs read it.
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// writeFile writes a file whole or not at all.
+func writeFile(name string, write func(io.Writer) error) error {
+	return failed(atomicfile.Write(name, write))
+}
+
+// table writes rows in aligned columns.
+type table struct{ w *tabwriter.Writer }
+
+func newTable(w io.Writer, columns ...string) table {
+	t := table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	t.row(columns...)
+	return t
+}
+
+func (t table) row(cells ...string) { fmt.Fprintln(t.w, strings.Join(cells, "\t")) }
+func (t table) flush() error        { return t.w.Flush() }
+
+// count writes a large number with three or four digits and a unit: 300.8 M.
+func count(n int64) string {
+	for _, u := range []struct {
+		size int64
+		name string
+	}{{1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
+		if n >= u.size {
+			x := float64(n) / float64(u.size)
+			digits := 3
+			switch {
+			case x >= 100:
+				digits = 1
+			case x >= 10:
+				digits = 2
+			}
+			return fmt.Sprintf("%.*f %s", digits, x, u.name)
+		}
+	}
+	return fmt.Sprint(n)
+}
+
+// bytesize writes a number of bytes in binary units.
+func bytesize(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.2f MiB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%d B", n)
+}

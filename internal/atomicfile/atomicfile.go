@@ -1,0 +1,77 @@
+// Package atomicfile writes files whole or not at all: whoever opens the name
+// finds what was there before or all that was written, also after a crash.
+package atomicfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Write creates or replaces the file with what write writes. On any error the
+// file is as it was before.
+func Write(name string, write func(io.Writer) error) (err error) {
+	dir := filepath.Dir(name)
+	// In the same folder, because a rename across file systems is a copy.
+	f, err := os.CreateTemp(dir, "."+filepath.Base(name)+".*.tmp")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, cause(err))
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+			err = fmt.Errorf("write %s: %w", name, cause(err))
+		}
+	}()
+	if err := write(f); err != nil {
+		return err
+	}
+	if err := f.Chmod(mode(name)); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), name); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// mode keeps the permissions of a file that is replaced.
+func mode(name string) os.FileMode {
+	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
+		return info.Mode().Perm()
+	}
+	return 0o644
+}
+
+// syncDir makes the rename last. Not every file system can; then the rename is
+// as lasting as it gets.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	_ = d.Sync()
+	return d.Close()
+}
+
+// cause drops the name of the temporary file, which the user never asked for.
+func cause(err error) error {
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	var link *os.LinkError
+	if errors.As(err, &link) {
+		return link.Err
+	}
+	return err
+}

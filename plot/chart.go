@@ -1,0 +1,142 @@
+package plot
+
+import (
+	"fmt"
+	"image/color"
+	"io"
+
+	gonum "gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// Chart is a figure with two axes.
+type Chart struct {
+	Title, XLabel, YLabel string
+	Series                []Series
+}
+
+// Series is one set of points of a chart.
+type Series struct {
+	Name      string
+	X, Y      []float64
+	Deviation []float64 // of Y, drawn as a band; nil for none
+	Scatter   bool      // points alone, without a line
+}
+
+// Size of a chart on paper.
+const (
+	chartWidth  = 16 * vg.Centimeter
+	chartHeight = 10.5 * vg.Centimeter
+	chartMargin = 0.3 * vg.Centimeter
+)
+
+// palette tells series apart also for the colour-blind (Okabe and Ito).
+var palette = []color.NRGBA{
+	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255},
+	{86, 180, 233, 255}, {230, 159, 0, 255}, {90, 90, 90, 255}, {150, 60, 20, 255},
+}
+
+// pngDPI is twice what screens show, so that pictures survive enlarging.
+const pngDPI = 192
+
+// WriteSVG draws the chart as SVG.
+func (c Chart) WriteSVG(w io.Writer) error {
+	return c.write(w, vgsvg.New(chartWidth, chartHeight))
+}
+
+// WritePNG draws the chart as PNG.
+func (c Chart) WritePNG(w io.Writer) error {
+	return c.write(w, vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(chartWidth, chartHeight), vgimg.UseDPI(pngDPI))})
+}
+
+func (c Chart) write(w io.Writer, canvas vg.CanvasWriterTo) error {
+	p, err := c.build()
+	if err != nil {
+		return fmt.Errorf("plot: chart %q: %w", c.Title, err)
+	}
+	sheet := draw.New(canvas)
+	sheet.SetColor(color.White)
+	sheet.Fill(sheet.Rectangle.Path())
+	area := draw.Crop(sheet, chartMargin, -chartMargin, chartMargin, -chartMargin)
+	// The legend stands beside the axes: inside, it would cover points.
+	beside := p.Legend
+	p.Legend = gonum.NewLegend()
+	names := beside.Rectangle(area)
+	p.Draw(draw.Crop(area, 0, -(names.Max.X - names.Min.X + chartMargin), 0, 0))
+	beside.Draw(draw.Crop(area, 0, 0, 0, -vg.Points(24)))
+	_, err = canvas.WriteTo(w)
+	return err
+}
+
+func (c Chart) build() (*gonum.Plot, error) {
+	p := gonum.New()
+	for _, text := range []*draw.TextStyle{
+		&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle,
+	} {
+		text.Font.Variant = "Sans"
+	}
+	p.Title.Text = c.Title
+	p.Title.Padding = vg.Points(6)
+	p.X.Label.Text, p.Y.Label.Text = c.XLabel, c.YLabel
+	p.Legend.Top = true
+	p.Legend.Padding = vg.Points(4)
+	grid := plotter.NewGrid()
+	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{225}, color.Gray{225}
+	p.Add(grid)
+	for i, s := range c.Series {
+		if len(s.X) != len(s.Y) || s.Deviation != nil && len(s.Deviation) != len(s.Y) {
+			return nil, fmt.Errorf("series %q has %d x, %d y and %d deviations", s.Name, len(s.X), len(s.Y), len(s.Deviation))
+		}
+		if err := s.addTo(p, palette[i%len(palette)], i); err != nil {
+			return nil, fmt.Errorf("series %q: %w", s.Name, err)
+		}
+	}
+	return p, nil
+}
+
+func (s Series) addTo(p *gonum.Plot, ink color.NRGBA, number int) error {
+	points := make(plotter.XYs, len(s.X))
+	for i := range points {
+		points[i].X, points[i].Y = s.X[i], s.Y[i]
+	}
+	if s.Deviation != nil {
+		outline := make(plotter.XYs, 0, 2*len(points))
+		for i, pt := range points {
+			outline = append(outline, plotter.XY{X: pt.X, Y: pt.Y + s.Deviation[i]})
+		}
+		for i := len(points) - 1; i >= 0; i-- {
+			outline = append(outline, plotter.XY{X: points[i].X, Y: points[i].Y - s.Deviation[i]})
+		}
+		band, err := plotter.NewPolygon(outline)
+		if err != nil {
+			return err
+		}
+		band.Color = color.NRGBA{ink.R, ink.G, ink.B, 45}
+		band.LineStyle.Width = 0
+		p.Add(band)
+	}
+	glyphs := []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{}}
+	marks, err := plotter.NewScatter(points)
+	if err != nil {
+		return err
+	}
+	marks.GlyphStyle = draw.GlyphStyle{Color: ink, Radius: vg.Points(2.2), Shape: glyphs[number%len(glyphs)]}
+	if s.Scatter {
+		marks.GlyphStyle.Color = color.NRGBA{ink.R, ink.G, ink.B, 150}
+		p.Add(marks)
+		p.Legend.Add(s.Name, marks)
+		return nil
+	}
+	line, err := plotter.NewLine(points)
+	if err != nil {
+		return err
+	}
+	line.LineStyle = draw.LineStyle{Color: ink, Width: vg.Points(1.6)}
+	p.Add(line, marks)
+	p.Legend.Add(s.Name, line, marks)
+	return nil
+}

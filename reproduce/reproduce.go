@@ -1,0 +1,44 @@
+// Package reproduce recomputes figures of the TIPS paper and states what they
+// show beside what the paper claims.
+package reproduce
+
+import (
+	"encoding/csv"
+	"io"
+	"strconv"
+
+	"tips/plot"
+)
+
+// Figure is a recomputed figure: its data, how to draw it, and what it shows.
+type Figure struct {
+	Name     string
+	Caption  string
+	Header   []string
+	Rows     [][]string
+	Chart    plot.Chart
+	Findings []Finding
+	Remarks  []string // what a reader should know to judge the findings
+}
+
+// Finding is a claim of the paper beside what was measured here.
+type Finding struct {
+	Claim    string `json:"claim"`
+	Measured string `json:"measured"`
+	Holds    bool   `json:"holds"`
+}
+
+// WriteCSV writes the data of the figure.
+func (f Figure) WriteCSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	if err := out.Write(f.Header); err != nil {
+		return err
+	}
+	if err := out.WriteAll(f.Rows); err != nil {
+		return err
+	}
+	return out.Error()
+}
+
+// number writes a value so that it reads back as the same value.
+func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
