@@ -95,6 +95,18 @@ func (n *Network) branch(add, shortcut int, closes map[int]int) (own []int, ok b
 			heap.Push(pending, -i)
 		}
 	}
+	// A block that was passed over is inside as a whole.
+	isInside := func(i int) bool {
+		if inside[i] {
+			return true
+		}
+		for b := n.blockOf[i]; b >= 0; b = n.blocks[b].Parent {
+			if inside[n.blocks[b].Add] {
+				return true
+			}
+		}
+		return false
+	}
 	for _, i := range n.operands[add] {
 		reach(i)
 	}
@@ -104,7 +116,7 @@ func (n *Network) branch(add, shortcut int, closes map[int]int) (own []int, ok b
 			return nil, false // computed from more than the shortcut
 		}
 		for _, reader := range n.consumers[i] {
-			if !inside[reader] {
+			if !isInside(reader) {
 				return nil, false
 			}
 		}

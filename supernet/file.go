@@ -183,8 +183,6 @@ func explain(data []byte, err error) error {
 		return fmt.Errorf("%s%w", at(syntax.Offset), err)
 	case errors.As(err, &mismatch):
 		return fmt.Errorf("%s%q is a %s; want %s", at(mismatch.Offset), mismatch.Field, mismatch.Value, wanted(mismatch.Type))
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return fmt.Errorf("the file ends too early")
 	}
 	if text, found := strings.CutPrefix(err.Error(), "json: "); found {
 		return errors.New(text)
