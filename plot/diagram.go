@@ -66,6 +66,9 @@ type row struct {
 // WriteSVG draws the diagram. The picture is complete in itself: no script, no
 // font and no style from elsewhere.
 func (d Diagram) WriteSVG(w io.Writer) error {
+	if len(d.Nodes) == 0 {
+		return fmt.Errorf("plot: a diagram without nodes")
+	}
 	for _, e := range d.Edges {
 		if e.From < 0 || e.From >= e.To || e.To >= len(d.Nodes) {
 			return fmt.Errorf("plot: edge from node %d to %d of %d", e.From, e.To, len(d.Nodes))

@@ -51,11 +51,13 @@ func strengths(g *Graph, t float64, count func(Edge) float64) []float64 {
 // the closed form.
 func (c Chain) Scores(strengths []float64, t int) []float64 {
 	n, tt := float64(len(strengths)), float64(t)
-	common := (1-c.Kappa)*c.Lambda*tt*(tt-1) + c.Kappa*n*tt*tt
+	// Conversions around products keep compilers from fusing them with sums, so
+	// that every machine computes the same scores to the last bit.
+	common := float64((1-c.Kappa)*c.Lambda*tt*(tt-1)) + float64(c.Kappa*n*tt*tt)
 	scores := make([]float64, len(strengths))
 	total := 0.0
 	for v, s := range strengths {
-		scores[v] = (1-c.Kappa)*s + common
+		scores[v] = float64((1-c.Kappa)*s) + common
 		total += scores[v]
 	}
 	for v := range scores {

@@ -24,21 +24,22 @@ type Graph struct {
 	edges   []Edge   // by target
 	parents []int    // of blocks: the innermost block around each, or -1
 
-	into []int // edges of node v are edges[into[v]:into[v+1]], those that write it
+	into []int   // edges of node v are edges[into[v]:into[v+1]], those that write it
+	from []int32 // edges[e].From by itself: the path searches read nothing else of an edge
 }
 
 // NewGraph makes a graph from its parts. The parents of the blocks that edges
 // name come before the blocks inside them.
 func NewGraph(nodes []string, edges []Edge, parents []int) (*Graph, error) {
-	if len(nodes) < 2 {
-		return nil, fmt.Errorf("topology: %d nodes; want an input and an output at least", len(nodes))
+	if len(nodes) < 2 || len(nodes) > math.MaxInt32 {
+		return nil, fmt.Errorf("topology: %d nodes; want an input and an output at least, and no more than %d", len(nodes), math.MaxInt32)
 	}
 	for b, p := range parents {
 		if p < -1 || p >= b {
 			return nil, fmt.Errorf("topology: block %d has parent %d; want -1 to %d", b, p, b-1)
 		}
 	}
-	g := &Graph{nodes: nodes, parents: parents, into: make([]int, len(nodes)+1), edges: make([]Edge, len(edges))}
+	g := &Graph{nodes: nodes, parents: parents, into: make([]int, len(nodes)+1), edges: make([]Edge, len(edges)), from: make([]int32, len(edges))}
 	for _, e := range edges {
 		switch {
 		case e.From < 0 || e.From >= e.To || e.To >= len(nodes):
@@ -60,6 +61,7 @@ func NewGraph(nodes []string, edges []Edge, parents []int) (*Graph, error) {
 			e.Weight = 1
 		}
 		g.edges[next[e.To]] = e
+		g.from[next[e.To]] = int32(e.From)
 		next[e.To]++
 	}
 	return g, nil

@@ -49,7 +49,7 @@ func best(g *Graph, value func(v int) float64) (Path, error) {
 	for v := 1; v < len(labels); v++ {
 		labels[v] = label{math.NaN(), 0, -1}
 		for e := g.into[v]; e < g.into[v+1]; e++ {
-			from := labels[g.edges[e].From]
+			from := &labels[g.from[e]]
 			if from.nodes == 0 {
 				continue
 			}
@@ -95,7 +95,7 @@ func HighestMean(g *Graph, scores []float64) (Path, error) {
 	mean := path.Mean(scores)
 	for {
 		nodes, total := float64(len(path.Nodes)), path.Sum(scores)
-		better, err := best(g, func(v int) float64 { return nodes*scores[v] - total })
+		better, err := best(g, func(v int) float64 { return float64(nodes*scores[v]) - total })
 		if err != nil {
 			return Path{}, err
 		}
@@ -133,7 +133,7 @@ func HighestOfLength(g *Graph, scores []float64, nodes int) (Path, error) {
 		for v := range n {
 			after[v], row[v] = none, -1
 			for e := g.into[v]; e < g.into[v+1]; e++ {
-				if from := before[g.edges[e].From]; from > none && (row[v] < 0 || from+scores[v] > after[v]) {
+				if from := before[g.from[e]]; from > none && (row[v] < 0 || from+scores[v] > after[v]) {
 					after[v], row[v] = from+scores[v], int32(e)
 				}
 			}

@@ -24,7 +24,8 @@ const maxFill = 1 << 26
 // few units in the last place, however slowly the chain mixes. States with the
 // fewest neighbours go first, which keeps a network's chain sparse; time and
 // memory grow with the number of maps alive at once, and a graph too entangled
-// for that is refused.
+// for that is refused. Products are kept from being fused with sums, as in
+// Scores.
 func (c Chain) Solve(g *Graph, s *Subnetworks) ([]float64, error) {
 	n, t := len(g.nodes), s.t
 	states := n * t
@@ -145,7 +146,7 @@ func (m *rates) stationary() ([]float64, error) {
 		}
 		lastInflow[e] = m.fromLast[e] / out
 		for _, r := range row {
-			m.fromLast[r.to] += lastInflow[e] * r.value
+			m.fromLast[r.to] += float64(lastInflow[e] * r.value)
 		}
 		inflow[e] = make([]rate, len(readers))
 		for j, i := range readers {
@@ -153,10 +154,10 @@ func (m *rates) stationary() ([]float64, error) {
 			share := m.rows[i][at].value / out
 			m.rows[i] = slices.Delete(m.rows[i], at, at+1)
 			inflow[e][j] = rate{i, share}
-			m.toLast[i] += share * m.toLast[e]
+			m.toLast[i] += float64(share * m.toLast[e])
 			for _, r := range row {
 				if r.to != i {
-					m.add(i, r.to, share*r.value)
+					m.add(i, r.to, float64(share*r.value))
 				}
 			}
 		}
@@ -175,7 +176,7 @@ func (m *rates) stationary() ([]float64, error) {
 	for _, e := range slices.Backward(order) {
 		y[e] = lastInflow[e]
 		for _, in := range inflow[e] {
-			y[e] += y[in.to] * in.value
+			y[e] += float64(y[in.to] * in.value)
 		}
 	}
 	return y, nil

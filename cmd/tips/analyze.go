@@ -207,11 +207,11 @@ func wrap(words []string, separator string, width int, indent string) string {
 	column := 0
 	for i, word := range words {
 		if i > 0 {
-			b.WriteString(separator)
-			column += len([]rune(separator))
-			if column+len(word) > width {
-				b.WriteString("\n" + indent)
+			if column += len([]rune(separator)); column+len(word) > width {
+				b.WriteString(strings.TrimRight(separator, " ") + "\n" + indent)
 				column = 0
+			} else {
+				b.WriteString(separator)
 			}
 		}
 		b.WriteString(word)

@@ -213,7 +213,7 @@ func (d description) print(w io.Writer) error {
 		return err
 	}
 
-	fmt.Fprintf(w, "\n%d width groups: operations whose outputs shrink together\n", len(d.Groups))
+	fmt.Fprintf(w, "\n%s: operations whose outputs shrink together\n", plural(len(d.Groups), "width group"))
 	if len(d.Groups) > 0 {
 		t = newTable(w, "GROUP", "WIDTH", "FULL", "MIN", "STEP", "OPERATIONS")
 		for _, g := range d.Groups {
@@ -223,7 +223,7 @@ func (d description) print(w io.Writer) error {
 			return err
 		}
 	}
-	fmt.Fprintf(w, "\n%d blocks that can be left out\n", len(d.Blocks))
+	fmt.Fprintf(w, "\n%s that can be left out\n", plural(len(d.Blocks), "block"))
 	if len(d.Blocks) > 0 {
 		t = newTable(w, "BLOCK", "CLOSED BY", "OPERATIONS", "MACS", "")
 		for _, b := range d.Blocks {

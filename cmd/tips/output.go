@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -24,16 +25,41 @@ func writeFile(name string, write func(io.Writer) error) error {
 }
 
 // table writes rows in aligned columns.
-type table struct{ w *tabwriter.Writer }
+type table struct {
+	out     io.Writer
+	aligned *bytes.Buffer
+	columns *tabwriter.Writer
+}
 
-func newTable(w io.Writer, columns ...string) table {
-	t := table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
-	t.row(columns...)
+func newTable(w io.Writer, header ...string) table {
+	t := table{out: w, aligned: new(bytes.Buffer)}
+	t.columns = tabwriter.NewWriter(t.aligned, 0, 0, 2, ' ', 0)
+	t.row(header...)
 	return t
 }
 
-func (t table) row(cells ...string) { fmt.Fprintln(t.w, strings.Join(cells, "\t")) }
-func (t table) flush() error        { return t.w.Flush() }
+func (t table) row(cells ...string) { fmt.Fprintln(t.columns, strings.Join(cells, "\t")) }
+
+// flush writes the table, without the blanks that empty last cells leave.
+func (t table) flush() error {
+	if err := t.columns.Flush(); err != nil {
+		return err
+	}
+	for line := range bytes.Lines(t.aligned.Bytes()) {
+		if _, err := fmt.Fprintf(t.out, "%s\n", bytes.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plural is a number with its noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
 
 // count writes a large number with three or four digits and a unit: 300.8 M.
 func count(n int64) string {

@@ -1,0 +1,30 @@
+.PHONY: build test bench fuzz generate figures lint ci
+
+build: ## the binary, static
+	CGO_ENABLED=0 go build -o tips ./cmd/tips
+
+test:
+	go test ./...
+
+bench: ## the numbers of docs/analysis.md
+	go test -run '^$$' -bench . -cpu 1 ./topology
+
+fuzz: ## every fuzz target for a minute
+	go test -run '^$$' -fuzz FuzzRead -fuzztime 1m -fuzzminimizetime 1s ./supernet
+	go test -run '^$$' -fuzz FuzzNetworks -fuzztime 1m -fuzzminimizetime 1s ./supernet
+	go test -run '^$$' -fuzz FuzzParseSubnet -fuzztime 1m ./supernet
+	go test -run '^$$' -fuzz FuzzDecodeSubnet -fuzztime 1m ./supernet
+
+generate: ## the parts of docs/ that come from the program
+	go generate ./...
+
+figures: ## the plots of docs/figures.md
+	go run ./cmd/tips reproduce fig4a --out docs/figures
+	go run ./cmd/tips reproduce fig5 --out docs/figures
+	go run ./cmd/tips reproduce fig6 --out docs/figures
+
+lint: ## needs golangci-lint
+	golangci-lint run
+
+ci:
+	.ci/run

@@ -1,0 +1,148 @@
+package plot
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"image/png"
+	"io"
+	"strings"
+	"testing"
+)
+
+// chainDiagram is n nodes in a row with a skip over every two.
+func chainDiagram(n int) Diagram {
+	d := Diagram{Title: "a <test> & more", Subtitle: "subtitle", ValueName: "TAS", MarkName: "path"}
+	for v := range n {
+		d.Nodes = append(d.Nodes, DiagramNode{Section: fmt.Sprint("block", v/3), Detail: "a < b", Value: float64(v % 5)})
+		if v > 0 {
+			d.Edges = append(d.Edges, DiagramEdge{From: v - 1, To: v, Label: "3×3", Marked: v%3 == 1})
+		}
+		if v > 1 && v%2 == 0 {
+			d.Edges = append(d.Edges, DiagramEdge{From: v - 2, To: v, Label: "+", Marked: v%3 == 2})
+		}
+	}
+	return d
+}
+
+// TestDiagram: well-formed XML, a circle for every node within the picture, a
+// path for every edge, and nothing on top of anything else.
+func TestDiagram(t *testing.T) {
+	for _, n := range []int{1, 2, 7, 55, 150, 1000} {
+		d := chainDiagram(n)
+		var b bytes.Buffer
+		if err := d.WriteSVG(&b); err != nil {
+			t.Fatal(err)
+		}
+		var width, height float64
+		places := map[string]bool{}
+		paths := 0
+		dec := xml.NewDecoder(&b)
+		for {
+			token, err := dec.Token()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%d nodes: %v", n, err)
+			}
+			start, ok := token.(xml.StartElement)
+			if !ok {
+				continue
+			}
+			attr := map[string]string{}
+			for _, a := range start.Attr {
+				attr[a.Name.Local] = a.Value
+			}
+			number := func(name string) float64 {
+				var x float64
+				if _, err := fmt.Sscan(attr[name], &x); err != nil {
+					t.Fatalf("%d nodes: %s has %s=%q", n, start.Name.Local, name, attr[name])
+				}
+				return x
+			}
+			switch start.Name.Local {
+			case "svg":
+				width, height = number("width"), number("height")
+			case "circle":
+				x, y, r := number("cx"), number("cy"), number("r")
+				if x-r < 0 || x+r > width || y-r < 0 || y+r > height {
+					t.Errorf("%d nodes: circle at %v, %v leaves the picture of %v × %v", n, x, y, width, height)
+				}
+				places[attr["cx"]+","+attr["cy"]] = true
+			case "path":
+				paths++
+				if strings.Contains(attr["d"], "NaN") {
+					t.Errorf("%d nodes: path %s", n, attr["d"])
+				}
+			}
+		}
+		if len(places) != n {
+			t.Errorf("%d nodes stand at %d places", n, len(places))
+		}
+		if want := len(d.Edges) + 2; paths != want { // two in the legend
+			t.Errorf("%d nodes: %d paths; want %d", n, paths, want)
+		}
+	}
+	bad := chainDiagram(3)
+	bad.Edges[0].To = 9
+	if err := bad.WriteSVG(io.Discard); err == nil {
+		t.Error("an edge to nowhere was drawn")
+	}
+	if err := (Diagram{}).WriteSVG(io.Discard); err == nil {
+		t.Error("nothing was drawn without complaint")
+	}
+}
+
+// TestRowsAreCutBetweenSections where no arc is in the way.
+func TestRowsAreCutBetweenSections(t *testing.T) {
+	d := Diagram{}
+	for v := range 60 {
+		d.Nodes = append(d.Nodes, DiagramNode{Section: fmt.Sprint("block", v/4)})
+		if v%4 == 3 {
+			d.Edges = append(d.Edges, DiagramEdge{From: v - 3, To: v})
+		}
+	}
+	for _, r := range d.layOut() {
+		if r.end%4 != 0 {
+			t.Errorf("a row ends before node %d, inside a block", r.end)
+		}
+	}
+}
+
+func TestChart(t *testing.T) {
+	c := Chart{Title: "title", XLabel: "λ", YLabel: "y", Series: []Series{
+		{Name: "line", X: []float64{1, 2, 3}, Y: []float64{3, 1, 2}, Deviation: []float64{0.1, 0.2, 0.1}},
+		{Name: "points", X: []float64{1, 2}, Y: []float64{1, 1}, Scatter: true},
+	}}
+	var svg, picture bytes.Buffer
+	if err := c.WriteSVG(&svg); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"<svg", "title", "line", "points", "λ"} {
+		if !strings.Contains(svg.String(), want) {
+			t.Errorf("%q is not in the SVG", want)
+		}
+	}
+	if err := c.WritePNG(&picture); err != nil {
+		t.Fatal(err)
+	}
+	img, err := png.Decode(&picture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	colours := map[string]bool{}
+	for y := 0; y < img.Bounds().Dy(); y += 3 {
+		for x := 0; x < img.Bounds().Dx(); x += 3 {
+			colours[fmt.Sprint(img.At(x, y))] = true
+		}
+	}
+	if len(colours) < 10 {
+		t.Errorf("the picture has %d colours: nothing is drawn", len(colours))
+	}
+	for _, bad := range []Series{{X: []float64{1}, Y: nil}, {X: []float64{1}, Y: []float64{1}, Deviation: []float64{}}} {
+		if err := (Chart{Series: []Series{bad}}).WriteSVG(io.Discard); err == nil {
+			t.Errorf("series %+v was drawn", bad)
+		}
+	}
+}
