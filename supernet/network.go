@@ -64,6 +64,8 @@ type Network struct {
 	groupOf  []int // per operation its group, or -1 where the width is fixed
 	blocks   []Block
 	blockOf  []int // per operation the innermost block it belongs to, or -1
+
+	full *View // of the whole network at its own input size
 }
 
 // New checks a description and derives its width groups and blocks. The network
@@ -100,7 +102,7 @@ func build(d Description) (*Network, error) {
 
 	// Shapes and costs at the network's own size, so that whoever holds a Network
 	// knows that it runs there.
-	if _, err := n.view(Subnet{}, n.input); err != nil {
+	if n.full, err = n.view(Subnet{}, n.input); err != nil {
 		return nil, err
 	}
 	return n, nil
@@ -284,6 +286,9 @@ func (n *Network) Blocks() []Block { return n.blocks }
 // BlockOf is the index of the innermost block that operation i belongs to, or -1
 // where it always runs.
 func (n *Network) BlockOf(i int) int { return n.blockOf[i] }
+
+// Full is the view of the whole network at its own input size.
+func (n *Network) Full() *View { return n.full }
 
 // Description gives the network back as a description, in order and with all
 // defaults filled in.

@@ -149,6 +149,8 @@ func (o Op) normalise() (Op, error) {
 			return fail("padding %d; want 0 to %d", o.Padding, maxWindow)
 		case o.Padding >= o.Kernel:
 			return fail("padding %d is not smaller than kernel %d: whole windows would hold nothing", o.Padding, o.Kernel)
+		case !o.Kind.HasWeights() && 2*o.Padding > o.Kernel:
+			return fail("padding %d is more than half of kernel %d, which no framework pools with", o.Padding, o.Kernel)
 		}
 	} else if o.Kernel != 0 || o.Stride != 0 || o.Padding != 0 {
 		return fail("kernel, stride and padding have no meaning for %s; leave them out", o.Kind)

@@ -356,6 +356,7 @@ func TestBadDescriptions(t *testing.T) {
 		{"a conv(input) c=8 k=1 s=-1", "stride -1"},
 		{"a conv(input) c=8 k=1 p=-1", "padding -1"},
 		{"a conv(input) c=8 k=3 p=3", "padding 3 is not smaller than kernel 3"},
+		{"a maxpool(input) k=3 p=2", "padding 2 is more than half of kernel 3"},
 		{"a conv(input) c=99999999 k=1", "channels 99999999; want 1 to 1048576"},
 		{"a conv(input) c=8 k=99999999", "kernel 99999999"},
 		{"a conv(input) c=8 k=17", `operation "a": kernel 17 with padding 0 does not fit its 16×16 input`},

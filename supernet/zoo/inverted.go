@@ -37,21 +37,23 @@ func mobileNetV2(s *settings) (supernet.Description, error) {
 	}.build(s.data()), nil
 }
 
-// efficientNetB0 is Table 1 of Tan and Le, 2019.
+// efficientNetB0Rows is Table 1 of Tan and Le, 2019.
+var efficientNetB0Rows = []inverted{
+	{1, 3, 16, 1, 1},
+	{6, 3, 24, 2, 2},
+	{6, 5, 40, 2, 2},
+	{6, 3, 80, 3, 2},
+	{6, 5, 112, 3, 1},
+	{6, 5, 192, 4, 2},
+	{6, 3, 320, 1, 1},
+}
+
 func efficientNetB0(s *settings) (supernet.Description, error) {
 	return invertedNet{
 		activation: supernet.SiLU,
 		squeeze:    true,
 		width:      1,
-		rows: []inverted{
-			{1, 3, 16, 1, 1},
-			{6, 3, 24, 2, 2},
-			{6, 5, 40, 2, 2},
-			{6, 3, 80, 3, 2},
-			{6, 5, 112, 3, 1},
-			{6, 5, 192, 4, 2},
-			{6, 3, 320, 1, 1},
-		},
+		rows:       efficientNetB0Rows,
 	}.build(s.data()), nil
 }
 

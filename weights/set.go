@@ -1,0 +1,205 @@
+// Package weights holds the parameters of a network: by operation, at full
+// width, in the layouts of PyTorch and ONNX. Executors pack them their own way,
+// exporters write them out, and safetensors files keep them.
+package weights
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"tips/supernet"
+)
+
+// Params are the parameters of one operation. What an operation does not have is
+// nil.
+type Params struct {
+	// Weight is [out][in of a group][kernel][kernel] of a convolution, a depthwise
+	// one having one input channel a group, and [out][in] of a linear layer.
+	Weight []float32
+	Bias   []float32 // [out]
+
+	// Batch norm: scale γ and shift β, and the statistics of its input.
+	Scale, Shift   []float32
+	Mean, Variance []float32
+}
+
+// Set is the parameters of all operations of a network.
+type Set struct {
+	Network *supernet.Network
+	Ops     []Params // as Network.Ops
+}
+
+// New makes a set of zero weights and batch norm that does nothing.
+func New(n *supernet.Network) *Set {
+	s := &Set{Network: n, Ops: make([]Params, len(n.Ops()))}
+	for i := range s.Ops {
+		for _, t := range tensorsOf(n, i) {
+			*t.field(&s.Ops[i]) = make([]float32, t.elements())
+		}
+		fill(s.Ops[i].Scale, 1)
+		fill(s.Ops[i].Variance, 1)
+	}
+	return s
+}
+
+func fill(x []float32, value float32) {
+	for i := range x {
+		x[i] = value
+	}
+}
+
+// Random makes a set as training starts from: He et al.'s initialisation by
+// fan-out for convolutions, that of torchvision for linear layers.
+func Random(n *supernet.Network, seed uint64) *Set {
+	s := New(n)
+	rng := rand.New(rand.NewPCG(seed, 0x77656967687473))
+	for i, op := range n.Ops() {
+		deviation := 0.01
+		switch op.Kind {
+		case supernet.Conv:
+			deviation = math.Sqrt(2 / float64(op.Kernel*op.Kernel*op.Channels/op.Groups))
+		case supernet.Depthwise:
+			deviation = math.Sqrt(2 / float64(op.Kernel*op.Kernel))
+		case supernet.Linear:
+			deviation = math.Sqrt(1 / float64(fullShape(n, i).in))
+		}
+		for j := range s.Ops[i].Weight {
+			s.Ops[i].Weight[j] = float32(deviation * rng.NormFloat64())
+		}
+	}
+	return s
+}
+
+// RandomNorm replaces batch norm by values as a trained network might have them,
+// so that nothing in a test or a measurement is trivially one or zero.
+func (s *Set) RandomNorm(seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 0x6e6f726d))
+	for i := range s.Ops {
+		p := &s.Ops[i]
+		for c := range p.Scale {
+			p.Scale[c] = float32(0.5 + rng.Float64())
+			p.Shift[c] = float32(0.2 * rng.NormFloat64())
+			p.Mean[c] = float32(0.2 * rng.NormFloat64())
+			p.Variance[c] = float32(0.5 + rng.Float64())
+		}
+		for c := range p.Bias {
+			p.Bias[c] = float32(0.1 * rng.NormFloat64())
+		}
+	}
+}
+
+// Affine is what batch norm and bias of operation i do to its output, channel by
+// channel: y = scale·x + shift. Without either it is the identity.
+func (s *Set) Affine(i int) (scale, shift []float32) {
+	p := &s.Ops[i]
+	return affine(p, p.Mean, p.Variance, s.Network.Ops()[i].Eps(), fullShape(s.Network, i).out)
+}
+
+func affine(p *Params, mean, variance []float32, eps float64, channels int) (scale, shift []float32) {
+	scale, shift = make([]float32, channels), make([]float32, channels)
+	for c := range channels {
+		a, b := 1.0, 0.0
+		if p.Bias != nil {
+			b = float64(p.Bias[c])
+		}
+		if p.Scale != nil {
+			a = float64(p.Scale[c]) / math.Sqrt(float64(variance[c])+eps)
+			b = (b-float64(mean[c]))*a + float64(p.Shift[c])
+		}
+		scale[c], shift[c] = float32(a), float32(b)
+	}
+	return scale, shift
+}
+
+// shape is the size of an operation's weights at full width.
+type shape struct {
+	out, in int // in is that of a group
+	kernel  int
+}
+
+func fullShape(n *supernet.Network, i int) shape {
+	op := n.Ops()[i]
+	v := n.Full().Ops[i]
+	// A linear layer is a convolution of one pixel by one tap.
+	return shape{out: v.Out.Channels, in: v.In[0].Channels / v.Groups, kernel: max(op.Kernel, 1)}
+}
+
+// tensor is one field of Params: its name in files, its shape, and where it is.
+type tensor struct {
+	name  string
+	shape []int
+	field func(*Params) *[]float32
+}
+
+func (t tensor) elements() int {
+	n := 1
+	for _, d := range t.shape {
+		n *= d
+	}
+	return n
+}
+
+// tensorsOf lists the tensors that operation i has.
+func tensorsOf(n *supernet.Network, i int) []tensor {
+	op := n.Ops()[i]
+	s := fullShape(n, i)
+	var list []tensor
+	switch op.Kind {
+	case supernet.Conv, supernet.Depthwise:
+		list = append(list, tensor{"weight", []int{s.out, s.in, s.kernel, s.kernel}, func(p *Params) *[]float32 { return &p.Weight }})
+	case supernet.Linear:
+		list = append(list, tensor{"weight", []int{s.out, s.in}, func(p *Params) *[]float32 { return &p.Weight }})
+	}
+	if op.Bias {
+		list = append(list, tensor{"bias", []int{s.out}, func(p *Params) *[]float32 { return &p.Bias }})
+	}
+	if op.Norm {
+		list = append(list,
+			tensor{"norm.weight", []int{s.out}, func(p *Params) *[]float32 { return &p.Scale }},
+			tensor{"norm.bias", []int{s.out}, func(p *Params) *[]float32 { return &p.Shift }},
+			tensor{"norm.running_mean", []int{s.out}, func(p *Params) *[]float32 { return &p.Mean }},
+			tensor{"norm.running_var", []int{s.out}, func(p *Params) *[]float32 { return &p.Variance }},
+		)
+	}
+	return list
+}
+
+// Extract makes the set of a subnetwork as a network of its own: the first
+// channels of every tensor.
+func (s *Set) Extract(sub supernet.Subnet) (*Set, error) {
+	d, err := s.Network.Extract(sub)
+	if err != nil {
+		return nil, err
+	}
+	n, err := supernet.New(d)
+	if err != nil {
+		return nil, fmt.Errorf("weights: %w", err)
+	}
+	out := &Set{Network: n, Ops: make([]Params, len(n.Ops()))}
+	for i, op := range n.Ops() {
+		from, _ := s.Network.Index(op.Name)
+		big, small := fullShape(s.Network, from), fullShape(n, i)
+		src, dst := &s.Ops[from], &out.Ops[i]
+		if src.Weight != nil {
+			dst.Weight = slice(src.Weight, big, small)
+		}
+		for _, t := range tensorsOf(n, i) {
+			if t.name != "weight" {
+				*t.field(dst) = append([]float32(nil), (*t.field(src))[:small.out]...)
+			}
+		}
+	}
+	return out, nil
+}
+
+// slice copies the first output and input channels of a weight.
+func slice(w []float32, big, small shape) []float32 {
+	taps := big.kernel * big.kernel
+	out := make([]float32, 0, small.out*small.in*taps)
+	for o := range small.out {
+		row := w[o*big.in*taps:]
+		out = append(out, row[:small.in*taps]...)
+	}
+	return out
+}
