@@ -89,25 +89,32 @@ func (s *Set) RandomNorm(seed uint64) {
 	}
 }
 
-// Affine is what batch norm and bias of operation i do to its output, channel by
-// channel: y = scale·x + shift. Without either it is the identity.
-func (s *Set) Affine(i int) (scale, shift []float32) {
-	p := &s.Ops[i]
-	return affine(p, p.Mean, p.Variance, s.Network.Ops()[i].Eps(), fullShape(s.Network, i).out)
+// Statistics are batch-norm statistics of one subnetwork: for every operation
+// with batch norm that runs, the mean and variance of the channels it has there.
+type Statistics struct {
+	Mean, Variance [][]float32 // by operation
 }
 
-func affine(p *Params, mean, variance []float32, eps float64, channels int) (scale, shift []float32) {
-	scale, shift = make([]float32, channels), make([]float32, channels)
-	for c := range channels {
-		a, b := 1.0, 0.0
-		if p.Bias != nil {
-			b = float64(p.Bias[c])
-		}
-		if p.Scale != nil {
-			a = float64(p.Scale[c]) / math.Sqrt(float64(variance[c])+eps)
-			b = (b-float64(mean[c]))*a + float64(p.Shift[c])
-		}
-		scale[c], shift[c] = float32(a), float32(b)
+// Statistics are those of the whole network, which its subnetworks use as long
+// as nobody measures their own.
+func (s *Set) Statistics() *Statistics {
+	t := &Statistics{Mean: make([][]float32, len(s.Ops)), Variance: make([][]float32, len(s.Ops))}
+	for i := range s.Ops {
+		t.Mean[i], t.Variance[i] = s.Ops[i].Mean, s.Ops[i].Variance
+	}
+	return t
+}
+
+// Affine is what bias and batch norm of an operation do to channel c of its
+// output, given the mean and variance of that channel: y = scale·x + shift.
+func (p *Params) Affine(c int, mean, variance, eps float64) (scale, shift float64) {
+	scale = 1
+	if p.Bias != nil {
+		shift = float64(p.Bias[c])
+	}
+	if p.Scale != nil {
+		scale = float64(p.Scale[c]) / math.Sqrt(variance+eps)
+		shift = (shift-mean)*scale + float64(p.Shift[c])
 	}
 	return scale, shift
 }

@@ -1,0 +1,115 @@
+package kernel
+
+import "golang.org/x/sys/cpu"
+
+// detect returns the assembly variants this CPU can run, best last.
+func detect() (v []Variant) {
+	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
+		return nil
+	}
+	v = append(v, AVX2)
+	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL {
+		v = append(v, AVX512)
+	}
+	return v
+}
+
+// tile runs tileGeneric's loop nest.
+func (v Variant) tile(rows, width int, p *tileArgs) {
+	switch {
+	case v == AVX512 && width >= 16:
+		tileAVX512(rows, width, p)
+	case v == AVX512 || v == AVX2:
+		tileAVX2(rows, width, p)
+	default:
+		tileGeneric(rows, width, p)
+	}
+}
+
+// depthwise runs depthwiseGeneric's loop nest.
+func (v Variant) depthwise(kernel, stride, outputs int, p *windowArgs) {
+	switch v {
+	case AVX512:
+		depthwiseAVX512(kernel, stride, outputs, p)
+	case AVX2:
+		depthwiseAVX2(kernel, stride, outputs, p)
+	default:
+		depthwiseGeneric(kernel, stride, outputs, p)
+	}
+}
+
+// grouped runs groupedGeneric's loop nest.
+func (v Variant) grouped(stride, outputs, lanes int, p *windowArgs) {
+	switch v {
+	case AVX512:
+		groupedAVX512(stride, outputs, p)
+	case AVX2:
+		groupedAVX2(stride, outputs, p)
+	default:
+		groupedGeneric(stride, outputs, lanes, p)
+	}
+}
+
+// vectorMap runs mapGeneric's loop.
+func (v Variant) vectorMap(op mapOp, p *mapArgs) {
+	switch v {
+	case AVX512:
+		switch op {
+		case mapClamp:
+			clampAVX512(p)
+		case mapAdd:
+			addAVX512(p)
+		case mapMul:
+			mulAVX512(p)
+		case mapExp:
+			expAVX512(p)
+		case mapSigmoid:
+			sigmoidAVX512(p)
+		case mapSiLU:
+			siluAVX512(p)
+		}
+	case AVX2:
+		switch op {
+		case mapClamp:
+			clampAVX2(p)
+		case mapAdd:
+			addAVX2(p)
+		case mapMul:
+			mulAVX2(p)
+		case mapExp:
+			expAVX2(p)
+		case mapSigmoid:
+			sigmoidAVX2(p)
+		case mapSiLU:
+			siluAVX2(p)
+		}
+	default:
+		mapGeneric(op, p)
+	}
+}
+
+// reduce runs poolGeneric's loop nest.
+func (v Variant) reduce(op poolOp, p *poolArgs) {
+	switch v {
+	case AVX512:
+		switch op {
+		case poolMax:
+			maxPoolAVX512(p)
+		case poolSum:
+			sumPoolAVX512(p)
+		case poolMean:
+			meanAVX512(p)
+		}
+	case AVX2:
+		switch op {
+		case poolMax:
+			maxPoolAVX2(p)
+		case poolSum:
+			sumPoolAVX2(p)
+		case poolMean:
+			meanAVX2(p)
+		}
+	default:
+		poolGeneric(op, p)
+	}
+}

@@ -1,0 +1,65 @@
+package kernel
+
+// detect returns NEON, which every arm64 CPU that Go runs on has.
+func detect() []Variant { return []Variant{NEON} }
+
+// tile runs tileGeneric's loop nest.
+func (v Variant) tile(rows, width int, p *tileArgs) {
+	if v == NEON {
+		tileNEON(rows, width, p)
+	} else {
+		tileGeneric(rows, width, p)
+	}
+}
+
+// depthwise runs depthwiseGeneric's loop nest.
+func (v Variant) depthwise(kernel, stride, outputs int, p *windowArgs) {
+	if v == NEON {
+		depthwiseNEON(kernel, stride, outputs, p)
+	} else {
+		depthwiseGeneric(kernel, stride, outputs, p)
+	}
+}
+
+// grouped runs groupedGeneric's loop nest; NEON runs groups as matrix products.
+func (v Variant) grouped(stride, outputs, lanes int, p *windowArgs) {
+	groupedGeneric(stride, outputs, lanes, p)
+}
+
+// vectorMap runs mapGeneric's loop.
+func (v Variant) vectorMap(op mapOp, p *mapArgs) {
+	if v != NEON {
+		mapGeneric(op, p)
+		return
+	}
+	switch op {
+	case mapClamp:
+		clampNEON(p)
+	case mapAdd:
+		addNEON(p)
+	case mapMul:
+		mulNEON(p)
+	case mapExp:
+		expNEON(p)
+	case mapSigmoid:
+		sigmoidNEON(p)
+	case mapSiLU:
+		siluNEON(p)
+	}
+}
+
+// reduce runs poolGeneric's loop nest.
+func (v Variant) reduce(op poolOp, p *poolArgs) {
+	if v != NEON {
+		poolGeneric(op, p)
+		return
+	}
+	switch op {
+	case poolMax:
+		maxPoolNEON(p)
+	case poolSum:
+		sumPoolNEON(p)
+	case poolMean:
+		meanNEON(p)
+	}
+}

@@ -1,0 +1,20 @@
+//go:build !amd64 && !arm64
+
+package kernel
+
+// detect finds no assembly for this architecture.
+func detect() []Variant { return nil }
+
+func (v Variant) tile(rows, width int, p *tileArgs) { tileGeneric(rows, width, p) }
+
+func (v Variant) depthwise(kernel, stride, outputs int, p *windowArgs) {
+	depthwiseGeneric(kernel, stride, outputs, p)
+}
+
+func (v Variant) grouped(stride, outputs, lanes int, p *windowArgs) {
+	groupedGeneric(stride, outputs, lanes, p)
+}
+
+func (v Variant) vectorMap(op mapOp, p *mapArgs) { mapGeneric(op, p) }
+
+func (v Variant) reduce(op poolOp, p *poolArgs) { poolGeneric(op, p) }

@@ -1,0 +1,25 @@
+package peak
+
+import "golang.org/x/sys/cpu"
+
+// fmaAVX2 does 12 independent 8-lane multiply-adds n times.
+//
+//go:noescape
+func fmaAVX2(n int)
+
+// fmaAVX512 does 24 independent 16-lane multiply-adds n times.
+//
+//go:noescape
+func fmaAVX512(n int)
+
+// Units returns the widths this CPU has, by the name of the kernel variant that
+// uses them.
+func Units() (u []Unit) {
+	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
+		u = append(u, Unit{"avx2", 12 * 8 * 2, fmaAVX2})
+	}
+	if cpu.X86.HasAVX512F {
+		u = append(u, Unit{"avx512", 24 * 16 * 2, fmaAVX512})
+	}
+	return u
+}

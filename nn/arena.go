@@ -1,0 +1,41 @@
+package nn
+
+import "slices"
+
+// span is a place in the arena, in floats.
+type span struct{ at, size int }
+
+// Spans that are no places.
+var (
+	none         = span{at: -1}
+	callersInput = span{at: -2} // the input where the caller has it
+)
+
+// arena gives out places for feature maps, lowest first, and takes them back.
+type arena struct {
+	used []span // in order
+	size int    // largest end so far
+}
+
+// alignment keeps places apart by whole cache lines.
+const alignment = 16
+
+func (a *arena) take(size int) span {
+	size = (size + alignment - 1) / alignment * alignment
+	at, i := 0, 0
+	for ; i < len(a.used); i++ {
+		if a.used[i].at-at >= size {
+			break
+		}
+		at = a.used[i].at + a.used[i].size
+	}
+	s := span{at, size}
+	a.used = slices.Insert(a.used, i, s)
+	a.size = max(a.size, at+size)
+	return s
+}
+
+func (a *arena) free(s span) {
+	i := slices.Index(a.used, s)
+	a.used = slices.Delete(a.used, i, i+1)
+}

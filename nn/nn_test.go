@@ -1,0 +1,414 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"tips/internal/kernel"
+	"tips/supernet"
+	"tips/supernet/zoo"
+	"tips/weights"
+)
+
+// small are networks of every family at sizes that the reference can do.
+var small = []string{
+	"mlp:depth=6,width=40",
+	"mobilenet_v2:data=cifar10,width=0.5",
+	"resnet18:data=cifar10",
+	"resnet50:data=cifar10",
+	"resnext50_32x4d:data=cifar10",
+	"efficientnet_b0:data=cifar10",
+}
+
+func load(t testing.TB, reference string) *weights.Set {
+	t.Helper()
+	n, err := zoo.New(reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := weights.Random(n, 1)
+	set.RandomNorm(2)
+	return set
+}
+
+func randomSubnet(t testing.TB, n *supernet.Network, rng *rand.Rand) supernet.Subnet {
+	t.Helper()
+	widths := make([]int, len(n.Groups()))
+	for i, g := range n.Groups() {
+		ws := g.Widths()
+		widths[i] = ws[rng.IntN(len(ws))]
+	}
+	var without []int
+	for b := range n.Blocks() {
+		if rng.IntN(3) == 0 {
+			without = append(without, b)
+		}
+	}
+	s, err := n.Subnet(widths, without)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func randomInput(rng *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	return x
+}
+
+func run(t testing.TB, m *Model, s supernet.Subnet, input supernet.Shape, batch, threads int, v kernel.Variant, x []float32) []float32 {
+	t.Helper()
+	p, err := m.Program(s, input, batch, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session := NewSession(threads)
+	defer session.Close()
+	session.variant = v
+	y := make([]float32, p.OutputLen())
+	session.Run(p, y, x)
+	return y
+}
+
+// wantNear compares outputs relative to the largest of them.
+func wantNear(t testing.TB, what string, got []float32, want []float64, tolerance float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d outputs; want %d", what, len(got), len(want))
+	}
+	largest := 0.0
+	for _, w := range want {
+		largest = max(largest, math.Abs(w))
+	}
+	for i := range got {
+		if d := math.Abs(float64(got[i]) - want[i]); !(d <= tolerance*largest) {
+			t.Fatalf("%s: output %d is %v; want %v (largest %v)", what, i, got[i], want[i], largest)
+		}
+	}
+}
+
+// TestAgainstReference: the whole network, the smallest and random subnetworks
+// agree with the definitions, in every variant the CPU has.
+func TestAgainstReference(t *testing.T) {
+	for _, reference_ := range small {
+		t.Run(reference_, func(t *testing.T) {
+			set := load(t, reference_)
+			m := NewModel(set)
+			rng := rand.New(rand.NewPCG(3, 3))
+			subnets := []supernet.Subnet{{}, set.Network.Smallest()}
+			for range 2 {
+				subnets = append(subnets, randomSubnet(t, set.Network, rng))
+			}
+			for i, s := range subnets {
+				input := set.Network.Input()
+				if input.Height > 1 && i > 0 { // odd sizes too
+					input.Height, input.Width = 9+rng.IntN(16), 9+rng.IntN(16)
+				}
+				v, err := set.Network.View(s, input)
+				if err != nil {
+					t.Fatal(err)
+				}
+				x := randomInput(rng, int(input.Elements()))
+				want := reference(set, v, x, nil)
+				for _, variant := range kernel.Variants() {
+					if variant == kernel.Generic && i > 1 {
+						continue // slow, and the same code for all
+					}
+					got := run(t, m, s, input, 1, 1, variant, x)
+					wantNear(t, fmt.Sprint(s, " on ", variant), got, want, 2e-5)
+				}
+			}
+		})
+	}
+}
+
+// TestOddNetworks has what no network of the zoo has: average pooling,
+// batch norm and activations everywhere, sums of three, gates of full maps, the
+// input read by all kinds.
+func TestOddNetworks(t *testing.T) {
+	conv := func(name, from string, c, k, stride, groups int) supernet.Op {
+		return supernet.Op{Name: name, Kind: supernet.Conv, Inputs: []string{from}, Channels: c, Kernel: k, Stride: stride, Padding: k / 2, Groups: groups, Bias: true}
+	}
+	for name, ops := range map[string][]supernet.Op{
+		"joins": {
+			conv("a", "input", 12, 3, 1, 1),
+			conv("b", "a", 12, 1, 1, 1),
+			conv("c", "b", 12, 5, 1, 1),
+			{Name: "sum", Kind: supernet.Add, Inputs: []string{"a", "b", "c"}, Norm: true, Activation: supernet.SiLU},
+			{Name: "gate", Kind: supernet.Mul, Inputs: []string{"sum", "a"}, Activation: supernet.Sigmoid},
+			{Name: "twice", Kind: supernet.Add, Inputs: []string{"gate", "gate"}},
+			{Name: "pool", Kind: supernet.GlobalPool, Inputs: []string{"twice"}, Norm: true, Activation: supernet.ReLU},
+			{Name: "out", Kind: supernet.Linear, Inputs: []string{"pool"}, Channels: 7, Bias: true, Activation: supernet.Sigmoid},
+		},
+		"input everywhere": {
+			{Name: "dw", Kind: supernet.Depthwise, Inputs: []string{"input"}, Kernel: 3, Padding: 1, Norm: true},
+			{Name: "avg", Kind: supernet.AvgPool, Inputs: []string{"input"}, Kernel: 3, Stride: 1, Padding: 1, Activation: supernet.ReLU6},
+			{Name: "max", Kind: supernet.MaxPool, Inputs: []string{"input"}, Kernel: 3, Stride: 1, Padding: 1, Norm: true, Activation: supernet.SiLU},
+			{Name: "sum", Kind: supernet.Add, Inputs: []string{"dw", "avg", "max", "input"}},
+			conv("conv", "sum", 3, 3, 1, 1),
+			{Name: "res", Kind: supernet.Add, Inputs: []string{"conv", "input"}, Activation: supernet.ReLU},
+			conv("last", "res", 5, 3, 2, 1),
+		},
+		"groups and odd windows": {
+			conv("a", "input", 24, 4, 3, 1),
+			conv("b", "a", 36, 3, 1, 6),
+			conv("c", "b", 12, 2, 2, 3),
+			{Name: "dw7", Kind: supernet.Depthwise, Inputs: []string{"c"}, Kernel: 7, Stride: 3, Padding: 3, Bias: true, Activation: supernet.Sigmoid},
+			{Name: "pool", Kind: supernet.AvgPool, Inputs: []string{"dw7"}, Kernel: 2, Stride: 1, Padding: 1},
+		},
+		"residual that its own input is": {
+			conv("a", "input", 16, 1, 1, 1),
+			conv("b", "a", 16, 3, 1, 1),
+			{Name: "sum", Kind: supernet.Add, Inputs: []string{"a", "b"}, Activation: supernet.ReLU},
+			conv("c", "sum", 16, 3, 1, 1),
+			conv("d", "c", 16, 1, 1, 1),
+			{Name: "sum2", Kind: supernet.Add, Inputs: []string{"d", "sum"}},
+			{Name: "sum3", Kind: supernet.Add, Inputs: []string{"sum2", "sum"}},
+		},
+	} {
+		n, err := supernet.New(supernet.Description{Name: "odd", Input: supernet.Shape{Channels: 3, Height: 19, Width: 23}, Elastic: supernet.Elastic{Divisor: 1}, Operations: ops})
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := weights.Random(n, 1)
+		set.RandomNorm(2)
+		m := NewModel(set)
+		rng := rand.New(rand.NewPCG(4, 4))
+		for range 6 {
+			s := randomSubnet(t, n, rng)
+			v, err := n.View(s, n.Input())
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := randomInput(rng, int(n.Input().Elements()))
+			want := reference(set, v, x, nil)
+			for _, variant := range kernel.Variants() {
+				wantNear(t, fmt.Sprint(name, ", ", s, " on ", variant), run(t, m, s, n.Input(), 1, 2, variant, x), want, 2e-5)
+			}
+		}
+	}
+}
+
+// TestInPlaceEqualsExtracted: a subnetwork run from the shared weights gives, bit
+// for bit, what weights of its own would.
+func TestInPlaceEqualsExtracted(t *testing.T) {
+	for _, reference := range small {
+		set := load(t, reference)
+		m := NewModel(set)
+		rng := rand.New(rand.NewPCG(5, 5))
+		for range 4 {
+			s := randomSubnet(t, set.Network, rng)
+			alone, err := set.Extract(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			input := set.Network.Input()
+			x := randomInput(rng, int(input.Elements()))
+			for _, variant := range kernel.Variants()[1:] {
+				got := run(t, m, s, input, 1, 1, variant, x)
+				want := run(t, NewModel(alone), supernet.Subnet{}, input, 1, 1, variant, x)
+				if !slices.Equal(got, want) {
+					t.Fatalf("%s, %s on %s: %v in place, %v extracted", reference, s, variant, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestThreadsAndBatches: neither the number of threads nor the company in a
+// batch changes a bit.
+func TestThreadsAndBatches(t *testing.T) {
+	for _, reference := range small {
+		set := load(t, reference)
+		m := NewModel(set)
+		rng := rand.New(rand.NewPCG(6, 6))
+		s := randomSubnet(t, set.Network, rng)
+		input := set.Network.Input()
+		const batch = 3
+		each := int(input.Elements())
+		x := randomInput(rng, batch*each)
+		want := run(t, m, s, input, batch, 1, 0, x)
+		for _, threads := range []int{2, 3, 5} {
+			if got := run(t, m, s, input, batch, threads, 0, x); !slices.Equal(got, want) {
+				t.Errorf("%s: %d threads give other results", reference, threads)
+			}
+		}
+		classes := len(want) / batch
+		for i := range batch {
+			if got := run(t, m, s, input, 1, 1, 0, x[i*each:(i+1)*each]); !slices.Equal(got, want[i*classes:(i+1)*classes]) {
+				t.Errorf("%s: input %d gives other results by itself", reference, i)
+			}
+		}
+	}
+}
+
+// TestStatistics: a program uses the statistics it is given.
+func TestStatistics(t *testing.T) {
+	set := load(t, "resnet18:data=cifar10")
+	rng := rand.New(rand.NewPCG(7, 7))
+	s := randomSubnet(t, set.Network, rng)
+	v, err := set.Network.View(s, set.Network.Input())
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := &weights.Statistics{Mean: make([][]float32, len(v.Ops)), Variance: make([][]float32, len(v.Ops))}
+	for i, op := range set.Network.Ops() {
+		if op.Norm && v.Ops[i].Runs {
+			own.Mean[i] = randomInput(rng, v.Ops[i].Out.Channels)
+			own.Variance[i] = randomInput(rng, v.Ops[i].Out.Channels)
+			for c := range own.Variance[i] {
+				own.Variance[i][c] = own.Variance[i][c]*own.Variance[i][c] + 0.1
+			}
+		}
+	}
+	m := NewModel(set)
+	p, err := m.Program(s, set.Network.Input(), 1, own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := randomInput(rng, p.InputLen())
+	y := make([]float32, p.OutputLen())
+	session := NewSession(1)
+	defer session.Close()
+	session.Run(p, y, x)
+	wantNear(t, "own statistics", y, reference(set, v, x, own), 2e-5)
+
+	stem, _ := set.Network.Index("stem")
+	own.Mean[stem] = own.Mean[stem][:1]
+	if _, err := m.Program(s, set.Network.Input(), 1, own); err == nil {
+		t.Error("statistics of too few channels were accepted")
+	}
+	if _, err := m.Program(s, set.Network.Input(), 1, &weights.Statistics{}); err == nil {
+		t.Error("no statistics at all were accepted")
+	}
+}
+
+// TestNoAllocation: once warm, running any program of those run before
+// allocates nothing, whichever ran last.
+func TestNoAllocation(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	set := load(t, "mobilenet_v2:data=cifar10")
+	m := NewModel(set)
+	rng := rand.New(rand.NewPCG(8, 8))
+	var programs []*Program
+	for range 3 {
+		p, err := m.Program(randomSubnet(t, set.Network, rng), set.Network.Input(), 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		programs = append(programs, p)
+	}
+	for _, threads := range []int{1, 2} {
+		session := NewSession(threads)
+		x := randomInput(rng, programs[0].InputLen())
+		y := make([]float32, programs[0].OutputLen())
+		for _, p := range programs {
+			session.Run(p, y, x)
+		}
+		next := 0
+		if n := testing.AllocsPerRun(20, func() {
+			session.Run(programs[next%len(programs)], y, x)
+			next++
+		}); n != 0 {
+			t.Errorf("%d threads: %v allocations a run", threads, n)
+		}
+		session.Close()
+	}
+}
+
+// TestManySessions: goroutines run different subnetworks of one model at once
+// and get what each gets alone.
+func TestManySessions(t *testing.T) {
+	set := load(t, "efficientnet_b0:data=cifar10")
+	m := NewModel(set)
+	rng := rand.New(rand.NewPCG(9, 9))
+	type job struct {
+		program *Program
+		x, want []float32
+	}
+	var jobs []job
+	for range 4 {
+		p, err := m.Program(randomSubnet(t, set.Network, rng), set.Network.Input(), 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := randomInput(rng, p.InputLen())
+		jobs = append(jobs, job{p, x, run(t, m, p.Subnet(), set.Network.Input(), 1, 1, 0, x)})
+	}
+	var group sync.WaitGroup
+	for g := range 4 {
+		group.Go(func() {
+			session := NewSession(1 + g%2)
+			defer session.Close()
+			y := make([]float32, len(jobs[0].want))
+			for i := range 8 {
+				j := jobs[(g+i)%len(jobs)]
+				session.Run(j.program, y, j.x)
+				if !slices.Equal(y, j.want) {
+					t.Errorf("goroutine %d, run %d: another result", g, i)
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// TestArenaIsTight: feature maps share memory; what a program takes is near what
+// the cost model says, up to padding of channels.
+func TestArenaIsTight(t *testing.T) {
+	for _, reference := range []string{"mobilenet_v2", "resnet50", "efficientnet_b0", "wide_resnet50_2"} {
+		set := load(t, reference)
+		m := NewModel(set)
+		p, err := m.Program(supernet.Subnet{}, set.Network.Input(), 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, want := 4*int64(p.arena), p.view.Costs().PeakBytes
+		if float64(got) > 1.15*float64(want) {
+			t.Errorf("%s: feature maps take %d bytes; the cost model says %d", reference, got, want)
+		}
+	}
+}
+
+func TestBadPrograms(t *testing.T) {
+	set := load(t, "mlp")
+	m := NewModel(set)
+	n := set.Network
+	for name, make := range map[string]func() error{
+		"batch 0": func() error { _, err := m.Program(supernet.Subnet{}, n.Input(), 0, nil); return err },
+		"other input": func() error {
+			_, err := m.Program(supernet.Subnet{}, supernet.Shape{Channels: 3, Height: 1, Width: 1}, 1, nil)
+			return err
+		},
+		"other network": func() error {
+			o := load(t, "resnet18").Network
+			_, err := m.Program(o.Smallest(), n.Input(), 1, nil)
+			return err
+		},
+	} {
+		if make() == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+	p, err := m.Program(supernet.Subnet{}, n.Input(), 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("an output of the wrong length was accepted")
+		}
+	}()
+	s := NewSession(1)
+	defer s.Close()
+	s.Run(p, nil, randomInput(rand.New(rand.NewPCG(1, 1)), p.InputLen()))
+}

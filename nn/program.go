@@ -1,0 +1,83 @@
+package nn
+
+import (
+	"fmt"
+
+	"tips/internal/kernel"
+	"tips/supernet"
+	"tips/weights"
+)
+
+// Program is a subnetwork at one input size, ready to run. It is read only.
+type Program struct {
+	view    *supernet.View
+	batch   int
+	steps   []step
+	input   span // where the input is copied to; none where it is read in place
+	output  span
+	arena   int // floats that all feature maps take together
+	scratch int // floats of scratch that a worker needs at most
+}
+
+// step is one call of a kernel. What a kind of step does not need is zero.
+type step struct {
+	kind       stepKind
+	x, z, y    span // z is the second operand, or the residual of a convolution
+	in, out    supernet.Shape
+	xld        int // of a convolution that reads the caller's input
+	window     window
+	conv       *kernel.ConvWeights
+	depthwise  *kernel.DepthwiseWeights
+	affine     affine
+	activation kernel.Activation
+	product    bool // of a join: multiply instead of add
+	broadcast  bool // of a join: z has one pixel
+}
+
+type window struct{ kernel, stride, padding, groups int }
+
+type stepKind uint8
+
+const (
+	stepConv stepKind = iota // linear layers too
+	stepDepthwise
+	stepMaxPool
+	stepAvgPool
+	stepMean
+	stepJoin       // of two maps
+	stepActivation // of one
+)
+
+// Program plans a subnetwork for inputs of a size. Statistics are those measured
+// for it; nil takes the statistics of the whole network.
+func (m *Model) Program(s supernet.Subnet, input supernet.Shape, batch int, t *weights.Statistics) (*Program, error) {
+	const most = 1 << 20
+	if batch < 1 || batch > most {
+		return nil, fmt.Errorf("nn: batch of %d; want 1 to %d", batch, most)
+	}
+	v, err := m.network.View(s, input)
+	if err != nil {
+		return nil, err
+	}
+	p, err := newBuilder(m, v, batch).build(t)
+	if err != nil {
+		return nil, fmt.Errorf("nn: %w", err)
+	}
+	return p, nil
+}
+
+// Subnet is the subnetwork that the program runs.
+func (p *Program) Subnet() supernet.Subnet { return p.view.Subnet }
+
+// View is the subnetwork with its shapes.
+func (p *Program) View() *supernet.View { return p.view }
+
+// Batch is the number of inputs that the program takes at once.
+func (p *Program) Batch() int { return p.batch }
+
+// InputLen is the number of values of the inputs: batch, height, width,
+// channels, in this order.
+func (p *Program) InputLen() int { return p.batch * int(p.view.Input.Elements()) }
+
+// OutputLen is the number of values of the outputs, in the same order.
+func (p *Program) OutputLen() int { return p.batch * int(p.view.Shape(p.view.Output()).Elements()) }

@@ -1,0 +1,159 @@
+package nn
+
+import (
+	"fmt"
+
+	"tips/internal/kernel"
+	"tips/supernet"
+)
+
+// Session runs programs, one at a time: it owns threads and the memory of
+// feature maps. One goroutine at a time may use it.
+type Session struct {
+	pool    *kernel.Pool
+	variant kernel.Variant
+	arena   []float32
+	scratch []float32
+
+	// One of each kernel, filled in anew for every step.
+	conv      kernel.Conv
+	depthwise kernel.Depthwise
+	pooling   kernel.Pooling
+	mean      kernel.GlobalMean
+	elements  kernel.Map
+}
+
+// NewSession makes a session with a number of threads, at least one.
+func NewSession(threads int) *Session { return &Session{pool: kernel.NewPool(threads)} }
+
+// Close ends the session's threads.
+func (s *Session) Close() { s.pool.Close() }
+
+// Run computes the outputs of a program for its inputs: input holds batch,
+// height, width and channels in this order, output batch and classes. It panics
+// if their lengths are not the program's. Once a session has run its largest
+// program, it allocates nothing.
+func (s *Session) Run(p *Program, output, input []float32) {
+	if len(input) != p.InputLen() || len(output) != p.OutputLen() {
+		panic(fmt.Sprintf("nn: Run with %d inputs and %d outputs; the program has %d and %d", len(input), len(output), p.InputLen(), p.OutputLen()))
+	}
+	s.reserve(p)
+	if p.input != none {
+		spread(s.at(p.input), input, p.view.Input)
+	}
+	for i := range p.steps {
+		s.step(&p.steps[i], p.batch, input)
+	}
+	gather(output, s.at(p.output), p.view.Shape(p.view.Output()))
+}
+
+// reserve makes room for a program.
+func (s *Session) reserve(p *Program) {
+	if len(s.arena) < p.arena {
+		s.arena = kernel.Alloc(p.arena)
+	}
+	if n := p.scratch * s.pool.Size(); len(s.scratch) < n {
+		s.scratch = kernel.Alloc(n)
+	}
+}
+
+func (s *Session) at(p span) []float32 { return s.arena[p.at : p.at+p.size] }
+
+// spread copies pixels to where each has room for whole vectors of channels.
+func spread(to, from []float32, shape supernet.Shape) {
+	c := shape.Channels
+	ld := kernel.PadChannels(c)
+	for i := 0; i*c < len(from); i++ {
+		copy(to[i*ld:], from[i*c:(i+1)*c])
+	}
+}
+
+// gather is the reverse of spread.
+func gather(to, from []float32, shape supernet.Shape) {
+	c := shape.Channels
+	ld := kernel.PadChannels(c)
+	for i := 0; i*c < len(to); i++ {
+		copy(to[i*c:(i+1)*c], from[i*ld:])
+	}
+}
+
+// step runs one step of a program.
+func (s *Session) step(t *step, batch int, input []float32) {
+	x := input
+	if t.x != callersInput {
+		x = s.at(t.x)
+	}
+	y := s.at(t.y)
+	switch t.kind {
+	case stepConv:
+		t.fill(&s.conv, batch)
+		s.conv.Variant = s.variant
+		s.conv.X, s.conv.Y = x, y
+		s.conv.Residual = nil
+		if t.z != none {
+			s.conv.Residual = s.at(t.z)
+		}
+		s.conv.Scratch = s.scratch
+		s.conv.Run(s.pool)
+	case stepDepthwise:
+		d := &s.depthwise
+		d.Variant = s.variant
+		d.N, d.H, d.W, d.C = batch, t.in.Height, t.in.Width, t.out.Channels
+		d.Kernel, d.Stride, d.Pad = t.window.kernel, t.window.stride, t.window.padding
+		d.X, d.Y, d.Weights, d.Scale, d.Bias, d.Activation = x, y, t.depthwise, t.affine.scale, t.affine.shift, t.activation
+		d.Run(s.pool)
+	case stepMaxPool, stepAvgPool:
+		q := &s.pooling
+		q.Variant = s.variant
+		q.Op = kernel.Max
+		if t.kind == stepAvgPool {
+			q.Op = kernel.MeanPadded
+		}
+		q.N, q.H, q.W, q.C = batch, t.in.Height, t.in.Width, t.out.Channels
+		q.Kernel, q.Stride, q.Pad = t.window.kernel, t.window.stride, t.window.padding
+		q.X, q.Y = x, y
+		q.Run(s.pool)
+	case stepMean:
+		g := &s.mean
+		g.Variant = s.variant
+		g.N, g.Pixels, g.C, g.X, g.Y = batch, t.in.Height*t.in.Width, t.out.Channels, x, y
+		g.Run(s.pool)
+	case stepJoin, stepActivation:
+		m := &s.elements
+		m.Variant = s.variant
+		m.N, m.C, m.X, m.Y, m.Z = batch*t.out.Height*t.out.Width, t.out.Channels, x, y, nil
+		m.Op, m.Period, m.Activation = kernel.Identity, 1, t.activation
+		if t.kind == stepJoin {
+			m.Op, m.Z = kernel.Sum, s.at(t.z)
+			if t.product {
+				m.Op = kernel.Product
+			}
+			if t.broadcast {
+				m.Period = t.out.Height * t.out.Width
+			}
+		}
+		m.Run(s.pool)
+	}
+}
+
+// fill describes a convolution step to its kernel, buffers aside.
+func (t *step) fill(c *kernel.Conv, batch int) {
+	c.N, c.H, c.W, c.Cin, c.Cout = batch, t.in.Height, t.in.Width, t.in.Channels, t.out.Channels
+	c.Kernel, c.Stride, c.Pad, c.Groups = t.window.kernel, t.window.stride, t.window.padding, t.window.groups
+	c.XLd, c.Weights, c.Scale, c.Bias, c.Activation = t.xld, t.conv, t.affine.scale, t.affine.shift, t.activation
+}
+
+// scratch is the scratch memory that a worker needs for the step: the most of
+// any number of workers, as the kernel divides its work by that.
+func (t *step) scratch(batch int) int {
+	if t.kind != stepConv {
+		return 0
+	}
+	var c kernel.Conv
+	t.fill(&c, batch)
+	most := 0
+	for workers := 1; workers <= 64; workers *= 2 {
+		most = max(most, (c.ScratchLen(workers)+workers-1)/workers)
+	}
+	return most
+}
