@@ -129,7 +129,9 @@ func torchNames(n *supernet.Network) (nameTable, bool) {
 // Where batch norm is missing and the convolution has a bias instead, it was
 // folded into the weights: batch norm then only adds that bias.
 func (f *file) readSet(n *supernet.Network, names nameTable) (*Set, error) {
-	s := New(n)
+	// Nothing is allocated ahead of the file's own data: the network may come from
+	// the file, and claim any size.
+	s := &Set{Network: n, Ops: make([]Params, len(n.Ops()))}
 	left := maps.Clone(f.tensors)
 	for i, op := range n.Ops() {
 		p := &s.Ops[i]
@@ -160,6 +162,9 @@ func (f *file) readSet(n *supernet.Network, names nameTable) (*Set, error) {
 			delete(left, name)
 		}
 		if folded {
+			channels := len(p.Shift)
+			p.Scale, p.Mean, p.Variance = make([]float32, channels), make([]float32, channels), make([]float32, channels)
+			fill(p.Scale, 1)
 			fill(p.Variance, 1-float32(op.Eps())) // so that variance + ε is one
 		}
 	}
