@@ -50,6 +50,9 @@ func TestImports(t *testing.T) {
 		}
 		delete(allowed, name)
 		for _, imported := range words[1:] {
+			if may["all"] {
+				break
+			}
 			if other, ours := strings.CutPrefix(imported, "tips/"); ours && !may[other] {
 				t.Errorf("package %s imports %s, which the table of ARCHITECTURE.md does not allow", name, other)
 			}

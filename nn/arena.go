@@ -5,6 +5,8 @@ import "slices"
 // span is a place in the arena, in floats.
 type span struct{ at, size int }
 
+func (p span) in(memory []float32) []float32 { return memory[p.at : p.at+p.size] }
+
 // Spans that are no places.
 var (
 	none         = span{at: -1}

@@ -20,6 +20,9 @@ type builder struct {
 	place   []span  // by map
 	joined  []int   // by operation: the addition that a convolution computes along with itself, or -1
 	skipped []bool  // by operation: an addition that a convolution computes
+
+	keep  bool  // every map keeps its place, and every operation is computed by itself
+	after []int // by operation: the number of steps when it was done
 }
 
 func newBuilder(m *Model, v *supernet.View, batch int) *builder {
@@ -27,7 +30,7 @@ func newBuilder(m *Model, v *supernet.View, batch int) *builder {
 	b := &builder{
 		model: m, view: v, program: &Program{view: v, batch: batch, input: none},
 		readers: make([][]int, n+1), unread: make([]int, n+1), place: make([]span, n+1),
-		joined: make([]int, n), skipped: make([]bool, n),
+		joined: make([]int, n), skipped: make([]bool, n), after: make([]int, n),
 	}
 	for i, o := range v.Ops {
 		for _, from := range o.Operands { // none where it does not run
@@ -83,6 +86,7 @@ func (b *builder) build(t *weights.Statistics) (*Program, error) {
 			y := b.place[i+1]
 			b.add(step{kind: stepActivation, in: o.Out, out: o.Out, x: y, y: y, z: none, activation: s.activation})
 		}
+		b.after[i] = len(b.program.steps)
 	}
 	p := b.program
 	p.output = b.place[b.view.Output()+1]
@@ -114,7 +118,7 @@ func (b *builder) joinAdditions() {
 	}
 	for i, op := range ops {
 		o := &b.view.Ops[i]
-		if !o.Runs || op.Kind != supernet.Add || op.Norm || len(o.Operands) != 2 || o.Operands[0] == o.Operands[1] {
+		if b.keep || !o.Runs || op.Kind != supernet.Add || op.Norm || len(o.Operands) != 2 || o.Operands[0] == o.Operands[1] {
 			continue
 		}
 		conv := max(o.Operands[0], o.Operands[1])
@@ -159,7 +163,7 @@ func (b *builder) write(i int) span {
 // takeOver gives the output of operation i the place of an operand that nobody
 // reads afterwards, if that operand is as large.
 func (b *builder) takeOver(i, operand int) bool {
-	if operand == supernet.FromInput || b.unread[operand+1] != 1 || b.view.Shape(operand) != b.view.Ops[i].Out {
+	if b.keep || operand == supernet.FromInput || b.unread[operand+1] != 1 || b.view.Shape(operand) != b.view.Ops[i].Out {
 		return false
 	}
 	b.place[i+1] = b.place[operand+1]
@@ -170,7 +174,7 @@ func (b *builder) takeOver(i, operand int) bool {
 // done says that an operation has read an operand.
 func (b *builder) done(operand int) {
 	m := operand + 1
-	if b.unread[m] == 0 {
+	if b.keep || b.unread[m] == 0 {
 		return
 	}
 	if b.unread[m]--; b.unread[m] == 0 && b.place[m] != callersInput {

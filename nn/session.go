@@ -37,27 +37,25 @@ func (s *Session) Run(p *Program, output, input []float32) {
 	if len(input) != p.InputLen() || len(output) != p.OutputLen() {
 		panic(fmt.Sprintf("nn: Run with %d inputs and %d outputs; the program has %d and %d", len(input), len(output), p.InputLen(), p.OutputLen()))
 	}
-	s.reserve(p)
-	if p.input != none {
-		spread(s.at(p.input), input, p.view.Input)
-	}
-	for i := range p.steps {
-		s.step(&p.steps[i], p.batch, input)
-	}
-	gather(output, s.at(p.output), p.view.Shape(p.view.Output()))
-}
-
-// reserve makes room for a program.
-func (s *Session) reserve(p *Program) {
 	if len(s.arena) < p.arena {
 		s.arena = kernel.Alloc(p.arena)
 	}
+	s.execute(p, s.arena, 0, output, input)
+}
+
+// execute runs the steps of a program from one on, on feature maps in memory.
+func (s *Session) execute(p *Program, memory []float32, from int, output, input []float32) {
 	if n := p.scratch * s.pool.Size(); len(s.scratch) < n {
 		s.scratch = kernel.Alloc(n)
 	}
+	if p.input != none && from == 0 {
+		spread(p.input.in(memory), input, p.view.Input)
+	}
+	for i := from; i < len(p.steps); i++ {
+		s.step(&p.steps[i], p.batch, memory, input)
+	}
+	gather(output, p.output.in(memory), p.view.Shape(p.view.Output()))
 }
-
-func (s *Session) at(p span) []float32 { return s.arena[p.at : p.at+p.size] }
 
 // spread copies pixels to where each has room for whole vectors of channels.
 func spread(to, from []float32, shape supernet.Shape) {
@@ -78,12 +76,12 @@ func gather(to, from []float32, shape supernet.Shape) {
 }
 
 // step runs one step of a program.
-func (s *Session) step(t *step, batch int, input []float32) {
+func (s *Session) step(t *step, batch int, memory, input []float32) {
 	x := input
 	if t.x != callersInput {
-		x = s.at(t.x)
+		x = t.x.in(memory)
 	}
-	y := s.at(t.y)
+	y := t.y.in(memory)
 	switch t.kind {
 	case stepConv:
 		t.fill(&s.conv, batch)
@@ -91,7 +89,7 @@ func (s *Session) step(t *step, batch int, input []float32) {
 		s.conv.X, s.conv.Y = x, y
 		s.conv.Residual = nil
 		if t.z != none {
-			s.conv.Residual = s.at(t.z)
+			s.conv.Residual = t.z.in(memory)
 		}
 		s.conv.Scratch = s.scratch
 		s.conv.Run(s.pool)
@@ -124,7 +122,7 @@ func (s *Session) step(t *step, batch int, input []float32) {
 		m.N, m.C, m.X, m.Y, m.Z = batch*t.out.Height*t.out.Width, t.out.Channels, x, y, nil
 		m.Op, m.Period, m.Activation = kernel.Identity, 1, t.activation
 		if t.kind == stepJoin {
-			m.Op, m.Z = kernel.Sum, s.at(t.z)
+			m.Op, m.Z = kernel.Sum, t.z.in(memory)
 			if t.product {
 				m.Op = kernel.Product
 			}

@@ -75,7 +75,7 @@ func (d Diagram) WriteSVG(w io.Writer) error {
 		}
 	}
 	rows := d.layOut()
-	c := &canvas{diagram: d, rows: rows, rowOf: make([]int, len(d.Nodes)), leaving: map[int]int{}}
+	c := &canvas{diagram: d, rows: rows, rowOf: make([]int, len(d.Nodes)), leaving: map[int]int{}, parallel: map[[2]int]int{}}
 	longest := 0
 	for i, r := range rows {
 		longest = max(longest, r.end-r.first)
@@ -131,46 +131,53 @@ func (d Diagram) layOut() []row {
 	return rows
 }
 
-// rowEnd chooses where the row that starts at first ends: where no arc is cut,
-// and best between two sections, in the second half of what a row holds or else
-// soon after; in the middle of things only if there is no such place.
+// rowEnd chooses where the row that starts at first ends: where it cuts few arcs,
+// best between two sections, and not far from what a row holds.
 func (d Diagram) rowEnd(first, most int, crossing []int) int {
 	n := len(d.Nodes)
 	const few = 4 // too few for a row of their own
 	if first+most+few >= n {
 		return n
 	}
-	clean := func(v int) bool { return v == n || crossing[v] == 0 }
-	between := func(v int) bool { return v == n || clean(v) && d.Nodes[v].Section != d.Nodes[v-1].Section }
-	last := min(first+most+most/2, n)
-	for _, fits := range []func(int) bool{between, clean} {
-		for v := first + most; v > first+most/2; v-- {
-			if fits(v) {
-				return v
-			}
+	between := func(v int) bool { return d.Nodes[v].Section != d.Nodes[v-1].Section }
+	// The lowest penalty, and of equals the longest row that is not too long.
+	best, lowest := first+most, math.Inf(1)
+	for v := first + most/2 + 1; v < min(first+most+most/2, n); v++ {
+		penalty := float64(2 * crossing[v])
+		if !between(v) {
+			penalty += 3
 		}
-		for v := first + most + 1; v <= last; v++ {
-			if fits(v) {
-				return v
-			}
+		if v > first+most {
+			penalty += 0.5 + float64(v-first-most)/float64(most)
+		} else {
+			penalty += float64(first+most-v) / float64(4*most)
+		}
+		if n-v <= few {
+			penalty += 2
+		}
+		if penalty < lowest {
+			best, lowest = v, penalty
 		}
 	}
-	return first + most
+	return best
 }
 
 // arcSpace is the height that the arcs within a row need.
 func (d Diagram) arcSpace(first, end int) float64 {
 	space := radius + 8
+	seen := map[[2]int]bool{}
 	for _, e := range d.Edges {
-		if e.From >= first && e.To < end && e.To-e.From > 1 {
+		pair := [2]int{e.From, e.To}
+		if e.From >= first && e.To < end && (e.To-e.From > 1 || seen[pair]) {
 			space = max(space, arcHeight(e)+18)
 		}
+		seen[pair] = true
 	}
 	return space
 }
 
 func arcHeight(e DiagramEdge) float64 {
-	return min(arcBase+arcStep*float64(e.To-e.From-2), arcMost)
+	return min(arcBase+arcStep*float64(max(e.To-e.From-2, 0)), arcMost)
 }
 
 // canvas holds what drawing needs to know.
@@ -179,7 +186,9 @@ type canvas struct {
 	rows    []row
 	rowOf   []int
 	leaving map[int]int // how many edges go from a node to another row so far
-	out     bytes.Buffer
+
+	parallel map[[2]int]int // how many edges join two nodes so far
+	out      bytes.Buffer
 }
 
 func (c *canvas) line(format string, args ...any) { fmt.Fprintf(&c.out, format+"\n", args...) }
@@ -237,31 +246,51 @@ func (c *canvas) boxes() {
 				c.line(`<rect x="%s" y="%s" width="%s" height="%s" rx="12" fill="#eef2f5"/>`,
 					px(x-radius-9), px(y-radius-7), px(right-x+2*radius+18), px(radius+7+boxDepth))
 			}
-			c.text((x+right)/2, y+boxDepth+13-4*step(end-first == 1), 11, mildColour, "middle", nodes[first].Section, "")
+			below := y + boxDepth + 13
+			if end-first == 1 {
+				below -= 4 // there is no box to clear
+			}
+			c.text((x+right)/2, below, 11, mildColour, "middle", fitted(nodes[first].Section, right-x+pitch), "")
 			first = end
 		}
 	}
 }
 
-func step(b bool) float64 {
-	if b {
-		return 1
+// fitted cuts a name to about the width there is, keeping its end, which tells
+// more.
+func fitted(name string, width float64) string {
+	const perLetter = 7.2
+	if most := int(width / perLetter); len(name) > most {
+		return "…" + name[len(name)-most+1:]
 	}
-	return 0
+	return name
+}
+
+// rowRise is how far above its line of nodes the row of a node reaches.
+func (c *canvas) rowRise(v int) float64 {
+	r := c.rows[c.rowOf[v]]
+	return c.diagram.arcSpace(r.first, r.end)
 }
 
 // edge draws one operation.
 func (c *canvas) edge(e DiagramEdge) {
 	x1, y1 := c.at(e.From)
 	x2, y2 := c.at(e.To)
+	// Operations between the same two maps are drawn over each other, not on top.
+	pair := [2]int{e.From, e.To}
+	again := c.parallel[pair] > 0
+	c.parallel[pair]++
 	var path string
 	var labelX, labelY float64
 	switch {
-	case y1 == y2 && e.To == e.From+1:
+	case y1 == y2 && e.To == e.From+1 && !again:
 		path = fmt.Sprintf("M%s %s H%s", px(x1+radius), px(y1), px(x2-radius-1))
 		labelX, labelY = (x1+x2)/2, y1-6
 	case y1 == y2:
 		h := arcHeight(e)
+		if again {
+			h = arcHeight(e) * (0.6 + 0.4*float64(c.parallel[pair]))
+		}
 		bend := min((x2-x1)/2, 46)
 		path = fmt.Sprintf("M%s %s C%s %s %s %s %s %s H%s C%s %s %s %s %s %s",
 			px(x1+5), px(y1-radius+1), px(x1+10), px(y1-h+6), px(x1+bend/2), px(y1-h), px(x1+bend), px(y1-h),
@@ -275,9 +304,15 @@ func (c *canvas) edge(e DiagramEdge) {
 		c.leaving[e.From]++
 		turn := y1 + rowGap - 11 - 7*beside
 		path = fmt.Sprintf("M%s %s h%s q8 0 8 8 V%s q0 8 -8 8", px(x1+radius), px(y1), px(12-5*beside), px(turn-8))
-		if e.To == c.rows[c.rowOf[e.To]].first {
+		switch {
+		case c.rowOf[e.To] > c.rowOf[e.From]+1:
+			// Over whole rows: down at the left margin, then in from above.
+			gutter := 6 + 3*math.Mod(float64(e.From), 4)
+			over := y2 - c.rowRise(e.To) + 4
+			path += fmt.Sprintf(" H%s q-6 0 -6 6 V%s q0 6 6 6 H%s q8 0 8 8 V%s", px(gutter+6), px(over-6), px(x2-14), px(y2-radius))
+		case e.To == c.rows[c.rowOf[e.To]].first:
 			path += fmt.Sprintf(" H%s q-8 0 -8 8 V%s q0 8 8 8 H%s", px(x2-radius-10), px(y2-8), px(x2-radius-1))
-		} else {
+		default:
 			path += fmt.Sprintf(" H%s q-8 0 -8 8 V%s", px(x2+2), px(y2-radius))
 		}
 		labelX, labelY = x1+radius+26, y1+radius+4+13*beside

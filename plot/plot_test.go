@@ -18,6 +18,12 @@ func chainDiagram(n int) Diagram {
 		if v > 0 {
 			d.Edges = append(d.Edges, DiagramEdge{From: v - 1, To: v, Label: "3×3", Marked: v%3 == 1})
 		}
+		if v > 0 && v%7 == 0 { // another operation between neighbours
+			d.Edges = append(d.Edges, DiagramEdge{From: v - 1, To: v, Label: "1×1"})
+		}
+		if v > 40 && v%37 == 0 { // a way over whole rows
+			d.Edges = append(d.Edges, DiagramEdge{From: v - 40, To: v, Label: "+"})
+		}
 		if v > 1 && v%2 == 0 {
 			d.Edges = append(d.Edges, DiagramEdge{From: v - 2, To: v, Label: "+", Marked: v%3 == 2})
 		}
@@ -25,8 +31,8 @@ func chainDiagram(n int) Diagram {
 	return d
 }
 
-// TestDiagram: well-formed XML, a circle for every node within the picture, a
-// path for every edge, and nothing on top of anything else.
+// TestDiagram: well-formed XML, a circle for every node within the picture at a
+// place of its own, and a path for every edge, no two of them the same.
 func TestDiagram(t *testing.T) {
 	for _, n := range []int{1, 2, 7, 55, 150, 1000} {
 		d := chainDiagram(n)
@@ -37,6 +43,7 @@ func TestDiagram(t *testing.T) {
 		var width, height float64
 		places := map[string]bool{}
 		paths := 0
+		drawn := map[string]bool{}
 		dec := xml.NewDecoder(&b)
 		for {
 			token, err := dec.Token()
@@ -72,6 +79,10 @@ func TestDiagram(t *testing.T) {
 				places[attr["cx"]+","+attr["cy"]] = true
 			case "path":
 				paths++
+				if drawn[attr["d"]] {
+					t.Errorf("%d nodes: two edges are drawn as %s", n, attr["d"])
+				}
+				drawn[attr["d"]] = true
 				if strings.Contains(attr["d"], "NaN") {
 					t.Errorf("%d nodes: path %s", n, attr["d"])
 				}

@@ -3,6 +3,7 @@ package reproduce
 import (
 	"cmp"
 	"fmt"
+	"math/big"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -22,10 +23,15 @@ type Fig6Options struct {
 // Fig6 shows that the order of paths with equally many nodes does not depend on
 // λ: the scores of several paths from input to output for λ = 0.1 to 1.
 func Fig6(n *supernet.Network, o Fig6Options) (Figure, error) {
-	if o.Paths == 0 {
-		o.Paths = 6
+	o.Paths = cmp.Or(o.Paths, 6)
+	if err := within("paths", o.Paths, 2, 100); err != nil {
+		return Figure{}, err
 	}
 	g, err := topology.FromNetwork(n)
+	if err != nil {
+		return Figure{}, err
+	}
+	lengths, err := pathLengths(g)
 	if err != nil {
 		return Figure{}, err
 	}
@@ -33,9 +39,12 @@ func Fig6(n *supernet.Network, o Fig6Options) (Figure, error) {
 	subnets := topology.Sample(g, topology.DefaultSubnets, rng)
 	strengths := topology.Strengths(g, subnets)
 	if o.PathNodes == 0 {
-		if o.PathNodes, err = halfway(g, strengths); err != nil {
+		if o.PathNodes, err = halfway(g, strengths, lengths); err != nil {
 			return Figure{}, err
 		}
+	}
+	if !slices.Contains(lengths, o.PathNodes) {
+		return Figure{}, usage{fmt.Errorf("no path of %d nodes leads through %s; there are some of %d to %d", o.PathNodes, n.Name(), lengths[0], lengths[len(lengths)-1])}
 	}
 	paths, err := distinctPaths(g, strengths, o, rng)
 	if err != nil {
@@ -84,31 +93,45 @@ func Fig6(n *supernet.Network, o Fig6Options) (Figure, error) {
 		"number of operations that meet the path's maps in all subnetworks, differs between paths of D nodes.",
 		"The scores here come from the general solver, not from that formula.",
 	}
+	if len(paths) < o.Paths {
+		f.Remarks = append(f.Remarks, fmt.Sprintf("Only %d paths that differ in their score were found.", len(paths)))
+	}
 	return f, nil
+}
+
+// pathLengths lists how many nodes a path from input to output can have.
+func pathLengths(g *topology.Graph) ([]int, error) {
+	// By node, the lengths of ways to it, as a set of bits.
+	reach := make([]big.Int, len(g.Nodes()))
+	reach[0].SetBit(&reach[0], 1, 1)
+	var shifted big.Int
+	for v := range reach {
+		for _, e := range into(g, v) {
+			reach[v].Or(&reach[v], shifted.Lsh(&reach[e.From], 1))
+		}
+	}
+	var lengths []int
+	for d := range len(reach) + 1 {
+		if reach[g.Output()].Bit(d) == 1 {
+			lengths = append(lengths, d)
+		}
+	}
+	if len(lengths) == 0 {
+		return nil, fmt.Errorf("reproduce: no path from input to output")
+	}
+	return lengths, nil
 }
 
 // halfway is a number of nodes between the important path and the longest, where
 // there are many paths to compare.
-func halfway(g *topology.Graph, strengths []float64) (int, error) {
+func halfway(g *topology.Graph, strengths []float64, lengths []int) (int, error) {
 	short, err := topology.HighestMean(g, strengths)
 	if err != nil {
 		return 0, err
 	}
-	ones := make([]float64, len(strengths))
-	for v := range ones {
-		ones[v] = 1
-	}
-	long, err := topology.HighestTotal(g, ones)
-	if err != nil {
-		return 0, err
-	}
-	middle := (len(short.Nodes) + len(long.Nodes)) / 2
-	for nodes := middle; nodes <= len(long.Nodes); nodes++ {
-		if _, err := topology.HighestOfLength(g, strengths, nodes); err == nil {
-			return nodes, nil
-		}
-	}
-	return len(long.Nodes), nil
+	longest := lengths[len(lengths)-1]
+	at, _ := slices.BinarySearch(lengths, (len(short.Nodes)+longest)/2)
+	return lengths[at], nil
 }
 
 // distinctPaths draws paths from input to output that all differ in strength,

@@ -21,6 +21,10 @@ type pathSampler struct {
 // newPathSampler prepares paths between any two nodes, or from input to output.
 func newPathSampler(g *topology.Graph, nodes int, whole bool) (*pathSampler, error) {
 	n := len(g.Nodes())
+	const most = 1 << 25 // entries of the table
+	if nodes > n || nodes > most/n {
+		return nil, usage{fmt.Errorf("paths of %d nodes in a graph of %d", nodes, n)}
+	}
 	s := &pathSampler{graph: g, nodes: nodes, ways: make([][]float64, nodes), ends: make([]float64, n)}
 	for d := range s.ways {
 		s.ways[d] = make([]float64, n)

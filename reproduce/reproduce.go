@@ -4,6 +4,8 @@ package reproduce
 
 import (
 	"encoding/csv"
+	"errors"
+	"fmt"
 	"io"
 	"strconv"
 
@@ -38,6 +40,26 @@ func (f Figure) WriteCSV(w io.Writer) error {
 		return err
 	}
 	return out.Error()
+}
+
+// usage marks errors about options.
+type usage struct{ error }
+
+func (u usage) Unwrap() error { return u.error }
+
+// IsUsage tells whether an error is about the options given, and not about the
+// work.
+func IsUsage(err error) bool {
+	var u usage
+	return errors.As(err, &u)
+}
+
+// within wants an option in a range.
+func within(name string, value, low, high int) error {
+	if value < low || value > high {
+		return usage{fmt.Errorf("%s %d; want %d to %d", name, value, low, high)}
+	}
+	return nil
 }
 
 // number writes a value so that it reads back as the same value.

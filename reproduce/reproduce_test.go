@@ -159,6 +159,42 @@ func TestMeanCombined(t *testing.T) {
 	}
 }
 
+// TestAverageDegree counts links by hand: mlp:depth=4 is input, stem, inner layer,
+// sum, classifier, with one block over two layers of 80 neurons.
+func TestAverageDegree(t *testing.T) {
+	n := network(t, "mlp:depth=4")
+	g, err := topology.FromNetwork(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	subnets := topology.Sample(g, 8, rand.New(rand.NewPCG(1, 1)))
+	kept := 0
+	for _, e := range g.Edges() {
+		if e.Name == "block1.linear1" {
+			kept = subnets.Count(e)
+		}
+	}
+	if kept == 0 || kept == 8 {
+		t.Fatalf("the block is in %d of 8 subnetworks: nothing to tell apart", kept)
+	}
+	j := layerJacobians{network: n, graph: g, subnets: subnets}
+	part := float64(kept) / 8
+	for _, c := range []struct {
+		path []int
+		want float64
+	}{
+		{[]int{1}, 784},                       // the stem reads all inputs
+		{[]int{2}, 80 * part},                 // inside the block
+		{[]int{3}, 1 + 80*part},               // the sum: an identity, and a layer where the block is kept
+		{[]int{4}, 80},                        // the classifier
+		{[]int{3, 4}, (1 + 80*part + 80) / 2}, // an average over nodes
+	} {
+		if got := j.averageDegree(c.path); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("path %v: average degree %v; want %v", c.path, got, c.want)
+		}
+	}
+}
+
 // TestPathsAreDrawnUniformly draws many paths of a small graph that has few.
 func TestPathsAreDrawnUniformly(t *testing.T) {
 	g, err := topology.FromNetwork(network(t, "mlp:depth=8"))
@@ -195,13 +231,6 @@ func TestPathsAreDrawnUniformly(t *testing.T) {
 			t.Errorf("χ² is %.1f for %d paths; want below %.1f", chi, want, limit)
 		}
 	}
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // countPaths counts by walking all of them.

@@ -3,6 +3,7 @@ package supernet
 import (
 	"cmp"
 	"container/heap"
+	"fmt"
 	"slices"
 )
 
@@ -22,19 +23,23 @@ type Block struct {
 // one of its operands, the shortcut, is all that the other operands are computed
 // from, and nobody else reads what is computed on the way. Additions whose
 // shortcut is a projection, because the width or the size changes, close none.
-func (n *Network) findBlocks() {
+func (n *Network) findBlocks() error {
 	n.blockOf = make([]int, len(n.ops))
 	for i := range n.blockOf {
 		n.blockOf[i] = -1
 	}
 	closes := make(map[int]int) // addition to the block it closes
+	steps := maxBlockSteps
 	for i, op := range n.ops {
 		if op.Kind != Add || op.Required {
 			continue
 		}
 		// The other operands are computed from the shortcut, so it comes first.
 		shortcut := slices.Min(n.operands[i])
-		own, ok := n.branch(i, shortcut, closes)
+		own, ok := n.branch(i, shortcut, closes, &steps)
+		if steps < 0 {
+			return fmt.Errorf("operation %q: what additions close takes too long to tell in a network so entangled; mark those that close no block as required", op.Name)
+		}
 		if !ok {
 			continue
 		}
@@ -51,7 +56,13 @@ func (n *Network) findBlocks() {
 		n.blocks = append(n.blocks, block)
 	}
 	n.sortBlocks()
+	return nil
 }
+
+// maxBlockSteps bounds the search for blocks. Networks in use take about a step
+// for each operation: a walk that succeeds is never walked again, and one that
+// fails, fails soon. Contrived ones can make long walks fail at their end.
+const maxBlockSteps = 1 << 22
 
 // sortBlocks puts blocks in the order of the network, outer ones before the ones
 // inside them.
@@ -86,7 +97,9 @@ func (n *Network) sortBlocks() {
 // branch collects the operations between shortcut and the addition add, and
 // tells whether they form a block. A block found earlier is passed over as a
 // whole, by way of its own shortcut; only the addition that closes it is listed.
-func (n *Network) branch(add, shortcut int, closes map[int]int) (own []int, ok bool) {
+// Every step of the walk is taken off steps; the walk ends where that falls below
+// zero.
+func (n *Network) branch(add, shortcut int, closes map[int]int, steps *int) (own []int, ok bool) {
 	inside := map[int]bool{add: true}
 	pending := &intHeap{} // negated: latest operation first, so that readers come before what they read
 	reach := func(i int) {
@@ -101,6 +114,7 @@ func (n *Network) branch(add, shortcut int, closes map[int]int) (own []int, ok b
 			return true
 		}
 		for b := n.blockOf[i]; b >= 0; b = n.blocks[b].Parent {
+			*steps--
 			if inside[n.blocks[b].Add] {
 				return true
 			}
@@ -111,6 +125,9 @@ func (n *Network) branch(add, shortcut int, closes map[int]int) (own []int, ok b
 		reach(i)
 	}
 	for pending.Len() > 0 {
+		if *steps--; *steps < 0 {
+			return nil, false
+		}
 		i := -heap.Pop(pending).(int)
 		if i < shortcut || i == FromInput {
 			return nil, false // computed from more than the shortcut

@@ -27,7 +27,7 @@ type Costs struct {
 
 // Costs adds up the view.
 func (v *View) Costs() Costs {
-	var total Costs
+	total := Costs{PeakBytes: BytesPerValue * v.Input.Elements()}
 	for _, c := range v.OpCosts() {
 		total.MACs += c.MACs
 		total.Params += c.Params

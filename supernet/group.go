@@ -22,15 +22,17 @@ type Group struct {
 // and Channels. This is the rounding of the MobileNet papers, so that a ratio of
 // 0.35 gives their channel counts.
 func (g Group) Round(ratio float64) int {
-	return max(g.Min, roundTo(ratio*float64(g.Channels), g.Step, g.Channels))
+	return min(max(g.Min, RoundWidth(ratio*float64(g.Channels), g.Step)), g.Channels)
 }
 
-func roundTo(width float64, step, full int) int {
+// RoundWidth gives the multiple of step, at least one, that is nearest to width,
+// or the next one up where that would lose more than a tenth.
+func RoundWidth(width float64, step int) int {
 	w := max(1, int(math.Floor(width/float64(step)+0.5))) * step
 	if float64(w) < 0.9*width {
 		w += step
 	}
-	return min(w, full)
+	return w
 }
 
 // Widths lists all widths of the group in rising order.
@@ -88,7 +90,7 @@ func (n *Network) findGroups() {
 	for at := range n.groups {
 		g := &n.groups[at]
 		g.Step = n.step(g)
-		g.Min = roundTo(n.elastic.MinRatio*float64(g.Channels), g.Step, g.Channels)
+		g.Min = min(RoundWidth(n.elastic.MinRatio*float64(g.Channels), g.Step), g.Channels)
 	}
 }
 

@@ -16,7 +16,7 @@ type Description struct {
 // Elastic says which widths a group may take.
 type Elastic struct {
 	// MinRatio is the smallest share of a group's channels that a subnetwork may
-	// keep, above 0 and at most 1. 0 means DefaultMinRatio.
+	// keep, before rounding, above 0 and at most 1. 0 means DefaultMinRatio.
 	MinRatio float64 `json:"min_ratio,omitempty"`
 	// Divisor is what widths are a multiple of, full width aside. 0 means
 	// DefaultDivisor.
@@ -97,7 +97,9 @@ func build(d Description) (*Network, error) {
 	if err := n.findChannels(); err != nil {
 		return nil, err
 	}
-	n.findBlocks()
+	if err := n.findBlocks(); err != nil {
+		return nil, err
+	}
 	n.findGroups()
 
 	// Shapes and costs at the network's own size, so that whoever holds a Network
@@ -299,13 +301,6 @@ func (n *Network) Description() Description {
 		d.Operations[i] = op
 	}
 	return d
-}
-
-// WithElastic is the same network with other limits on its widths.
-func (n *Network) WithElastic(e Elastic) (*Network, error) {
-	d := n.Description()
-	d.Elastic = e
-	return New(d)
 }
 
 // intHeap is the priority queue of order.

@@ -1,91 +1,40 @@
 package supernet_test
 
 import (
-	"fmt"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"tips/internal/randnet"
 	"tips/supernet"
 )
 
-// drawDescription draws a network that is often valid: operations read earlier
-// ones, mostly the last, and additions mostly what fits.
-func drawDescription(t *rapid.T) supernet.Description {
-	d := supernet.Description{
-		Name:  "random",
-		Input: supernet.Shape{Channels: rapid.IntRange(1, 4).Draw(t, "channels"), Height: rapid.IntRange(1, 20).Draw(t, "height"), Width: rapid.IntRange(1, 20).Draw(t, "width")},
-		Elastic: supernet.Elastic{
-			MinRatio: rapid.Float64Range(0, 1).Draw(t, "min"),
-			Divisor:  rapid.IntRange(0, 16).Draw(t, "divisor"),
-		},
-	}
-	names := []string{supernet.InputName}
-	any := func(label string) string {
-		if rapid.IntRange(0, 9).Draw(t, label) < 7 {
-			return names[len(names)-1]
-		}
-		return rapid.SampledFrom(names).Draw(t, label)
-	}
-	kinds := []supernet.Kind{supernet.Conv, supernet.Conv, supernet.Depthwise, supernet.Linear, supernet.MaxPool, supernet.AvgPool, supernet.GlobalPool, supernet.Add, supernet.Add, supernet.Add, supernet.Mul}
-	count := rapid.IntRange(1, 14).Draw(t, "operations")
-	for i := range count {
-		op := supernet.Op{
-			Name:       fmt.Sprint("op", i),
-			Kind:       rapid.SampledFrom(kinds).Draw(t, "kind"),
-			Norm:       rapid.Bool().Draw(t, "norm"),
-			Fixed:      rapid.IntRange(0, 9).Draw(t, "fixed") == 0,
-			Activation: rapid.SampledFrom([]supernet.Activation{supernet.NoActivation, supernet.ReLU, supernet.SiLU}).Draw(t, "activation"),
-		}
-		op.Inputs = []string{any("input")}
-		switch op.Kind {
-		case supernet.Conv, supernet.Linear:
-			op.Channels = rapid.SampledFrom([]int{8, 16, 16, 24, 40}).Draw(t, "width")
-			op.Bias = rapid.Bool().Draw(t, "bias")
-			if op.Kind == supernet.Conv {
-				op.Groups = rapid.SampledFrom([]int{0, 1, 2, 4}).Draw(t, "groups")
-			}
-		case supernet.Add, supernet.Mul:
-			op.Inputs = append(op.Inputs, any("second"))
-			if op.Kind == supernet.Add && rapid.IntRange(0, 3).Draw(t, "three") == 0 {
-				op.Inputs = append(op.Inputs, any("third"))
-			}
-		}
-		switch op.Kind {
-		case supernet.Conv, supernet.Depthwise, supernet.MaxPool, supernet.AvgPool:
-			op.Kernel = rapid.SampledFrom([]int{1, 1, 3, 3, 5}).Draw(t, "kernel")
-			op.Padding = op.Kernel / 2
-			op.Stride = rapid.SampledFrom([]int{0, 1, 1, 2}).Draw(t, "stride")
-		}
-		d.Operations = append(d.Operations, op)
-		names = append(names, op.Name)
-	}
-	d.Operations = append(d.Operations,
-		supernet.Op{Name: "pool", Kind: supernet.GlobalPool, Inputs: []string{names[len(names)-1]}},
-		supernet.Op{Name: "classifier", Kind: supernet.Linear, Inputs: []string{"pool"}, Channels: 10})
-	names = append(names, "pool", "classifier")
-	// Keep what the last operation depends on: an unused output is an error.
-	needed := map[string]bool{names[len(names)-1]: true}
-	var kept []supernet.Op
-	for i := len(d.Operations) - 1; i >= 0; i-- {
-		if op := d.Operations[i]; needed[op.Name] {
-			for _, in := range op.Inputs {
-				needed[in] = true
-			}
-			kept = append([]supernet.Op{op}, kept...)
-		}
-	}
-	d.Operations = kept
-	return d
-}
+// seen counts what random networks had, so that the tests know what they saw.
+type seen struct{ groups, blocks, nested, grouped, dropped int }
 
-// checkNetwork: a description is refused, or is a network all of whose
-// subnetworks are valid and can be described by themselves at the same cost.
-func checkNetwork(t *rapid.T) {
-	n, err := supernet.New(drawDescription(t))
+// checkNetwork: a random network is accepted, its blocks and groups are those of
+// the definitions, and its subnetworks can be described by themselves at the same
+// cost.
+func checkNetwork(t *rapid.T, saw *seen) {
+	d := randnet.Draw(t)
+	n, err := supernet.New(d)
 	if err != nil {
-		return
+		t.Fatalf("%v: %+v", err, d)
 	}
+	saw.groups += len(n.Groups())
+	for _, b := range n.Blocks() {
+		saw.blocks++
+		if b.Parent >= 0 {
+			saw.nested++
+		}
+	}
+	for i, op := range n.Ops() {
+		if op.Groups > 1 && n.GroupOf(i) >= 0 {
+			saw.grouped++
+		}
+	}
+	checkBlocks(t, n)
 	for _, g := range n.Groups() {
 		for _, w := range g.Widths() {
 			if !g.Has(w) || w%g.Step != 0 && w != g.Channels {
@@ -106,27 +55,108 @@ func checkNetwork(t *rapid.T) {
 	if err != nil {
 		t.Fatalf("subnetwork %s: %v", s, err)
 	}
-	if v.Output() == supernet.FromInput {
-		return // nothing left to describe
+	if _, without, _ := n.Widths(s); len(without) > 0 {
+		saw.dropped++
 	}
-	d, err := n.Extract(s)
+	if got, want := v.Costs().PeakBytes, simulatedPeak(v); got != want {
+		t.Fatalf("%s: peak %d, simulated %d", s, got, want)
+	}
+	alone, err := n.Extract(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone, err := supernet.New(d)
+	small, err := supernet.New(alone)
 	if err != nil {
-		t.Fatalf("subnetwork %s of %+v by itself: %v", s, n.Description(), err)
+		t.Fatalf("subnetwork %s of %+v by itself: %v", s, d, err)
 	}
-	w, err := alone.View(supernet.Subnet{}, n.Input())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if v.Costs() != w.Costs() {
-		t.Fatalf("subnetwork %s of %+v: in place %+v, by itself %+v", s, n.Description(), v.Costs(), w.Costs())
+	if v.Costs() != small.Full().Costs() {
+		t.Fatalf("subnetwork %s of %+v: in place %+v, by itself %+v", s, d, v.Costs(), small.Full().Costs())
 	}
 }
 
-func TestRandomNetworks(t *testing.T) { rapid.Check(t, checkNetwork) }
+// checkBlocks compares the blocks with a search by the definition: for every
+// addition, what lies between an operand and it.
+func checkBlocks(t *rapid.T, n *supernet.Network) {
+	found := map[int]supernet.Block{}
+	for _, b := range n.Blocks() {
+		found[b.Add] = b
+	}
+	for i, op := range n.Ops() {
+		if op.Kind != supernet.Add {
+			continue
+		}
+		want, shortcut := map[int]bool(nil), 0
+		for _, s := range n.Operands(i) {
+			if body := between(n, s, i); body != nil && !op.Required {
+				want, shortcut = body, s
+			}
+		}
+		b, is := found[i]
+		if is != (want != nil) {
+			t.Fatalf("%s closes a block: %t; by the definition %t", op.Name, is, want != nil)
+		}
+		if !is {
+			continue
+		}
+		if b.Shortcut != shortcut {
+			t.Fatalf("%s: shortcut %d; want %d", op.Name, b.Shortcut, shortcut)
+		}
+		for j := range n.Ops() {
+			in := false
+			for at := n.BlockOf(j); at >= 0; at = n.Blocks()[at].Parent {
+				in = in || n.Blocks()[at].Add == i
+			}
+			if in != want[j] {
+				t.Fatalf("%s is in the block of %s: %t; by the definition %t", n.Ops()[j].Name, op.Name, in, want[j])
+			}
+		}
+	}
+}
+
+// between gives the operations that the other operands of add are computed from,
+// down to shortcut, or nil where that is no block.
+func between(n *supernet.Network, shortcut, add int) map[int]bool {
+	body := map[int]bool{}
+	ok := true
+	var back func(i int)
+	back = func(i int) {
+		if i == shortcut || body[i] {
+			return
+		}
+		if i == supernet.FromInput {
+			ok = false
+			return
+		}
+		body[i] = true
+		for _, from := range n.Operands(i) {
+			back(from)
+		}
+	}
+	for _, from := range n.Operands(add) {
+		back(from)
+	}
+	for i := range body {
+		for _, reader := range n.Consumers(i) {
+			ok = ok && (body[reader] || reader == add)
+		}
+	}
+	if !ok || len(body) == 0 {
+		return nil
+	}
+	return body
+}
+
+func TestRandomNetworks(t *testing.T) {
+	var saw seen
+	for range 4 {
+		rapid.Check(t, func(t *rapid.T) { checkNetwork(t, &saw) })
+	}
+	if low := slices.Min([]int{saw.groups, saw.blocks, saw.nested, saw.grouped, saw.dropped}); low < 10 {
+		t.Errorf("too little was seen to be sure of anything: %+v", saw)
+	}
+}
 
 // FuzzNetworks lets the fuzzer steer the same check.
-func FuzzNetworks(f *testing.F) { f.Fuzz(rapid.MakeFuzz(checkNetwork)) }
+func FuzzNetworks(f *testing.F) {
+	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { checkNetwork(t, new(seen)) }))
+}

@@ -16,9 +16,9 @@ import (
 // A Subnet has two forms, and a Network turns either back into a Subnet. The
 // text form, String, names channel counts in the order of Network.Groups, runs
 // of equal ones as count×repeats, then the numbers of the blocks left out,
-// counted from 1: "w32.16.96x2.24d3.5". The whole network is "full". The binary
-// form is a byte or two for each group and, where blocks are left out, a bit for
-// each.
+// counted from 1: "w32.16.96x2.24d3.5"; "d3" alone keeps all widths. The whole
+// network is "full". The binary form is a byte or two for each group and, where
+// blocks are left out, a bit for each.
 type Subnet struct {
 	// code is the binary form: uvarint number of groups, uvarint width of each,
 	// then a bit set of the blocks left out, least significant bit first, without
@@ -202,7 +202,7 @@ func (n *Network) Widths(s Subnet) (widths, without []int, err error) {
 }
 
 // Uniform is the subnetwork with every group at the given ratio of its full
-// width, at full depth.
+// width, rounded and no smaller than its minimum, at full depth.
 func (n *Network) Uniform(ratio float64) (Subnet, error) {
 	if !(ratio > 0 && ratio <= 1) {
 		return Subnet{}, fmt.Errorf("supernet: width ratio %v; want above 0 and at most 1", ratio)
@@ -292,7 +292,10 @@ func (n *Network) DecodeSubnet(b []byte) (Subnet, error) {
 	if s.code == "" {
 		return Subnet{}, fmt.Errorf("supernet: empty subnet code")
 	}
-	return s, n.Check(s)
+	if err := n.Check(s); err != nil {
+		return Subnet{}, err
+	}
+	return s, nil
 }
 
 // ParseSubnet reads the text form of a subnetwork of n. It takes the words
@@ -322,7 +325,11 @@ func (n *Network) parseChoices(text string) (widths, without []int, err error) {
 	if widthPart == "" && !hasBlocks {
 		return nil, nil, bad(text)
 	}
-	if widthPart != "" {
+	if widthPart == "" { // full width, without some blocks
+		for _, g := range n.groups {
+			widths = append(widths, g.Channels)
+		}
+	} else {
 		list, ok := strings.CutPrefix(widthPart, "w")
 		if !ok {
 			return nil, nil, bad(text)
@@ -365,8 +372,8 @@ func smallInt(s string) (int, bool) {
 
 // shorten keeps what a user typed readable in an error message.
 func shorten(s string) string {
-	if len(s) > 60 {
-		return s[:57] + "…"
+	if r := []rune(s); len(r) > 60 {
+		return string(r[:57]) + "…"
 	}
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -377,5 +378,29 @@ func TestBadDescriptions(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: error %v; want %q in it", c.ops, err, c.want)
 		}
+	}
+}
+
+// TestEntangledNetworksEndSoon: additions that nearly close blocks, many times
+// over, are decided or refused in little time.
+func TestEntangledNetworksEndSoon(t *testing.T) {
+	const pairs = 8000
+	ops := []supernet.Op{{Name: "x", Kind: supernet.Conv, Inputs: []string{"input"}, Channels: 8, Kernel: 1}}
+	at := "x"
+	for i := range pairs {
+		conv, sum := fmt.Sprint("conv", i), fmt.Sprint("sum", i)
+		ops = append(ops,
+			supernet.Op{Name: conv, Kind: supernet.Conv, Inputs: []string{at}, Channels: 8, Kernel: 1},
+			supernet.Op{Name: sum, Kind: supernet.Add, Inputs: []string{conv, "x"}})
+		at = sum
+	}
+	ops = append(ops, supernet.Op{Name: "last", Kind: supernet.Add, Inputs: []string{at, "conv0"}}) // so that no block is closed
+	start := time.Now()
+	_, err := supernet.New(supernet.Description{Name: "entangled", Input: supernet.Shape{Channels: 3, Height: 4, Width: 4}, Operations: ops})
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if err == nil || !strings.Contains(err.Error(), "mark those that close no block as required") {
+		t.Errorf("error %v", err)
 	}
 }

@@ -30,17 +30,17 @@ func ExpectedStrengths(g *Graph, t int) []float64 {
 		if e.Block < 0 {
 			return float64(t)
 		}
-		return float64(t) * share[depth[e.Block]]
+		return float64(float64(t) * share[depth[e.Block]])
 	})
 }
 
 func strengths(g *Graph, t float64, count func(Edge) float64) []float64 {
 	s := make([]float64, len(g.nodes))
 	for v := range s {
-		s[v] = t * g.loop(v)
+		s[v] = float64(t * g.loop(v))
 	}
 	for _, e := range g.edges {
-		w := e.Weight * count(e)
+		w := float64(e.Weight * count(e))
 		s[e.From] += w
 		s[e.To] += w
 	}

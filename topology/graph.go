@@ -12,7 +12,7 @@ type Edge struct {
 	Name     string
 	Kind     supernet.Kind
 	From, To int     // nodes; From comes before To
-	Block    int     // the innermost block that holds it, or -1 where it is in every subnetwork
+	Block    int     // without which it is not there, or -1 where it is in every subnetwork
 	Weight   float64 // entry of the adjacency matrix; 0 means 1, as in the paper
 }
 
@@ -102,7 +102,15 @@ func FromNetwork(n *supernet.Network) (*Graph, error) {
 			if from != supernet.FromInput && feeds[from] >= 0 {
 				continue // that operation is the edge
 			}
-			edges = append(edges, Edge{Name: op.Name, Kind: op.Kind, From: node(from), To: nodeOf[to], Block: n.BlockOf(i)})
+			// An edge is there if what it leads from and to are both: of the two
+			// blocks, one of which holds the other, the inner one decides, and inner
+			// blocks have higher numbers. Into an addition that closes a block, the
+			// shortcut stays and what the block computes does not.
+			block := n.BlockOf(i)
+			if from != supernet.FromInput {
+				block = max(block, n.BlockOf(from))
+			}
+			edges = append(edges, Edge{Name: op.Name, Kind: op.Kind, From: node(from), To: nodeOf[to], Block: block})
 		}
 	}
 	parents := make([]int, len(n.Blocks()))

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 )
 
 // ErrNoPath is wrapped by errors about paths that a graph does not have.
@@ -164,6 +163,3 @@ func (p Path) Operations(g *Graph) []string {
 	}
 	return names
 }
-
-// Has tells whether operation e is on the path.
-func (p Path) Has(e int) bool { return slices.Contains(p.Edges, e) }

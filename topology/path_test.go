@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"tips/internal/randnet"
 	"tips/supernet"
 )
 
@@ -267,4 +270,137 @@ func sameWords(got []string, want string) bool {
 		delete(words, g)
 	}
 	return len(words) == 0
+}
+
+// TestSubnetworksAreThoseOfTheNetwork: for random networks and random blocks
+// left out, the operations of the graph that are there are those of the view.
+func TestSubnetworksAreThoseOfTheNetwork(t *testing.T) {
+	joinsInBlocks := 0
+	rapid.Check(t, func(t *rapid.T) {
+		n, err := supernet.New(randnet.Draw(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := FromNetwork(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dropped := make([]bool, len(n.Blocks()))
+		var without []int
+		for b, block := range n.Blocks() {
+			dropped[b] = rapid.Bool().Draw(t, "dropped") || block.Parent >= 0 && dropped[block.Parent]
+			if dropped[b] {
+				without = append(without, b)
+			}
+		}
+		widths := make([]int, len(n.Groups()))
+		for i, group := range n.Groups() {
+			widths[i] = group.Channels
+		}
+		s, err := n.Subnet(widths, without)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := n.View(s, n.Input())
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A map exists where its operation runs or stands for its shortcut.
+		exists := func(i int) bool {
+			return i == supernet.FromInput || n.BlockOf(i) < 0 || !dropped[n.BlockOf(i)]
+		}
+		for _, e := range g.Edges() {
+			there := e.Block < 0 || !dropped[e.Block]
+			i, _ := n.Index(e.Name)
+			from := supernet.FromInput
+			if name := g.Nodes()[e.From]; name != supernet.InputName {
+				from, _ = n.Index(name)
+			}
+			want := exists(i) && exists(from)
+			if exists(i) && !v.Ops[i].Runs { // closes a block that is left out
+				for _, b := range n.Blocks() {
+					if b.Add == i {
+						want = want && from == b.Shortcut
+					}
+				}
+			}
+			if there != want {
+				t.Fatalf("%s from %s, without %v: in the graph %t, in the network %t", e.Name, g.Nodes()[e.From], without, there, want)
+			}
+			if from != supernet.FromInput && n.BlockOf(from) > n.BlockOf(i) {
+				joinsInBlocks++
+			}
+		}
+		if _, err := AnalyzeGraph(g, Options{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if joinsInBlocks == 0 {
+		t.Error("no branch ended in a join: nothing was tested")
+	}
+}
+
+// TestTiesGoToTheShorterPath, and an operation that two others read is a node.
+func TestTiesGoToTheShorterPath(t *testing.T) {
+	edge := func(from, to int) Edge { return Edge{Name: "op", From: from, To: to, Block: -1} }
+	g, err := NewGraph([]string{"input", "a", "b", "output"}, []Edge{edge(0, 1), edge(1, 2), edge(2, 3), edge(1, 3), edge(0, 3)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal := []float64{2, 2, 2, 2}
+	if p, err := HighestMean(g, equal); err != nil || len(p.Nodes) != 2 {
+		t.Errorf("mean: path %v, %v; want the shortest", p.Nodes, err)
+	}
+	if p, err := HighestTotal(g, []float64{1, 0, 0, 1}); err != nil || len(p.Nodes) != 2 {
+		t.Errorf("total: path %v, %v; want the shortest", p.Nodes, err)
+	}
+
+	n, err := supernet.New(supernet.Description{
+		Name: "test", Input: supernet.Shape{Channels: 8, Height: 4, Width: 4},
+		Operations: []supernet.Op{
+			{Name: "a", Kind: supernet.Conv, Inputs: []string{"input"}, Channels: 8, Kernel: 1},
+			{Name: "b", Kind: supernet.Conv, Inputs: []string{"a"}, Channels: 8, Kernel: 1}, // read by both
+			{Name: "sum", Kind: supernet.Add, Inputs: []string{"b", "a"}},
+			{Name: "sum2", Kind: supernet.Add, Inputs: []string{"sum", "b"}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g, err = FromNetwork(n); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(g.Nodes(), " "), "input a b sum sum2"; got != want {
+		t.Errorf("nodes %s; want %s", got, want)
+	}
+}
+
+// TestTheSolverRefusesTheImpossible in little time.
+func TestTheSolverRefusesTheImpossible(t *testing.T) {
+	const nodes = 3000
+	rng := rand.New(rand.NewPCG(1, 1))
+	var edges []Edge
+	for v := 1; v < nodes; v++ {
+		edges = append(edges, Edge{Name: "op", From: v - 1, To: v, Block: -1})
+	}
+	for range 30000 {
+		from := rng.IntN(nodes - 1)
+		edges = append(edges, Edge{Name: "op", From: from, To: from + 1 + rng.IntN(nodes-1-from), Block: -1})
+	}
+	g, err := NewGraph(make([]string, nodes), edges, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := AnalyzeGraph(g, Options{}); err != nil {
+		t.Errorf("the closed form: %v", err)
+	}
+	if _, err := AnalyzeGraph(g, Options{Directed: true, Subnets: 1000}); err == nil || !strings.Contains(err.Error(), "too many for the sparse solver") {
+		t.Errorf("too many states: error %v", err)
+	}
+	if testing.Short() {
+		return
+	}
+	if _, err := AnalyzeGraph(g, Options{Directed: true}); err == nil || !strings.Contains(err.Error(), "too entangled") {
+		t.Errorf("an entangled graph: error %v", err)
+	}
 }

@@ -10,9 +10,12 @@ type Subnetworks struct {
 	kept []int  // in how many subnetworks each block is
 }
 
-// Sample draws T subnetworks such that every operation is in at least one: the T
-// bits of a block are drawn again while they are all zero.
+// Sample draws T subnetworks, at least one, such that every operation is in at
+// least one: the T bits of a block are drawn again while they are all zero.
 func Sample(g *Graph, t int, rng *rand.Rand) *Subnetworks {
+	if t < 1 {
+		panic("topology: a sample of no subnetworks")
+	}
 	s := &Subnetworks{t: t, keep: make([]bool, t*len(g.parents)), kept: make([]int, len(g.parents))}
 	for b, parent := range g.parents {
 		row := s.keep[b*t : (b+1)*t]

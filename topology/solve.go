@@ -7,8 +7,13 @@ import (
 	"slices"
 )
 
-// maxFill bounds the entries that elimination may create: about 2 GB.
-const maxFill = 1 << 26
+// Bounds on elimination, so that it refuses what would take minutes or more
+// memory than there is.
+const (
+	maxStates = 1 << 21
+	maxFill   = 1 << 25 // rates created
+	maxWork   = 1 << 31 // rates moved to make room for others
+)
 
 // Solve computes the TAS of any chain, directed or not, by sparse elimination.
 //
@@ -29,6 +34,9 @@ const maxFill = 1 << 26
 func (c Chain) Solve(g *Graph, s *Subnetworks) ([]float64, error) {
 	n, t := len(g.nodes), s.t
 	states := n * t
+	if states > maxStates {
+		return nil, fmt.Errorf("topology: %d feature maps in %d subnetworks are too many for the sparse solver; want at most %d together", n, t, maxStates)
+	}
 	hubs := 0
 	if t > 1 {
 		hubs = n
@@ -37,10 +45,10 @@ func (c Chain) Solve(g *Graph, s *Subnetworks) ([]float64, error) {
 	state := func(v, k int) int { return v*t + k }
 
 	rowsum := make([]float64, states) // of H̃, the diagonal included
-	outside := (1-c.Kappa)*c.Lambda*float64(t-1) + c.Kappa*float64(states)
+	outside := float64((1-c.Kappa)*c.Lambda*float64(t-1)) + float64(c.Kappa*float64(states))
 	for v := range n {
 		for k := range t {
-			rowsum[state(v, k)] = (1-c.Kappa)*g.loop(v) + outside
+			rowsum[state(v, k)] = float64((1-c.Kappa)*g.loop(v)) + outside
 		}
 	}
 	for _, e := range g.edges {
@@ -49,7 +57,7 @@ func (c Chain) Solve(g *Graph, s *Subnetworks) ([]float64, error) {
 				continue
 			}
 			from, to := state(e.From, k), state(e.To, k)
-			rate := (1 - c.Kappa) * e.Weight
+			rate := float64((1 - c.Kappa) * e.Weight)
 			m.add(from, to, rate)
 			rowsum[from] += rate
 			if !c.Directed {
@@ -61,13 +69,13 @@ func (c Chain) Solve(g *Graph, s *Subnetworks) ([]float64, error) {
 	for v := range hubs {
 		for k := range t {
 			// λT into the hub and 1/T out to each copy: λ between any two.
-			m.add(state(v, k), states+v, (1-c.Kappa)*c.Lambda*float64(t))
+			m.add(state(v, k), states+v, float64((1-c.Kappa)*c.Lambda*float64(t)))
 			m.add(states+v, state(v, k), 1/float64(t))
 		}
 	}
 	for i := range states {
 		// κ times the number of states into the teleport state, evenly out again.
-		m.toLast[i] = c.Kappa * float64(states)
+		m.toLast[i] = float64(c.Kappa * float64(states))
 		m.fromLast[i] = 1 / float64(states)
 	}
 
@@ -78,7 +86,7 @@ func (c Chain) Solve(g *Graph, s *Subnetworks) ([]float64, error) {
 	scores := make([]float64, n)
 	total := 0.0
 	for i := range states {
-		p := y[i] * rowsum[i]
+		p := float64(y[i] * rowsum[i])
 		scores[i/t] += p
 		total += p
 	}
@@ -96,6 +104,7 @@ type rates struct {
 	toLast   []float64
 	fromLast []float64
 	fill     int
+	work     int
 }
 
 type rate struct {
@@ -114,6 +123,7 @@ func (m *rates) add(i, j int, value float64) {
 		m.rows[i][at].value += value
 		return
 	}
+	m.work += len(m.rows[i]) + len(m.columns[j])
 	m.rows[i] = slices.Insert(m.rows[i], at, rate{j, value})
 	at, _ = slices.BinarySearch(m.columns[j], i)
 	m.columns[j] = slices.Insert(m.columns[j], at, i)
@@ -161,7 +171,7 @@ func (m *rates) stationary() ([]float64, error) {
 				}
 			}
 		}
-		if m.fill > maxFill {
+		if m.work += len(readers) * len(row); m.fill > maxFill || m.work > maxWork {
 			return nil, fmt.Errorf("topology: a graph of %d states is too entangled for the sparse solver", n)
 		}
 		m.rows[e], m.columns[e] = nil, nil

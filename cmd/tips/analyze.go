@@ -38,6 +38,9 @@ plain highest TPS would favour long paths.`,
 		Args:              exactly("MODEL"),
 		ValidArgsFunction: completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flag("svg").Changed && o.svg == "" {
+				return fmt.Errorf("--svg \"\"; want the name of a file")
+			}
 			options, err := o.resolve(cmd)
 			if err != nil {
 				return err
@@ -124,15 +127,18 @@ type analysis struct {
 	Lambda     float64      `json:"lambda"`
 	Kappa      float64      `json:"kappa"`
 	Seed       uint64       `json:"seed"`
+	Expected   bool         `json:"expected"`
+	Directed   bool         `json:"directed"`
 	Path       analysisPath `json:"path"`
 	Operations []analysisOp `json:"operations"`
 }
 
 type analysisPath struct {
-	Nodes      int      `json:"nodes"`
-	TPS        float64  `json:"tps"`
-	Mean       float64  `json:"mean"`
-	Operations []string `json:"operations"`
+	Rule       topology.Rule `json:"rule"`
+	Nodes      int           `json:"nodes"`
+	TPS        float64       `json:"tps"`
+	Mean       float64       `json:"mean"`
+	Operations []string      `json:"operations"`
 }
 
 type analysisOp struct {
@@ -148,8 +154,9 @@ func newAnalysis(n *supernet.Network, a *topology.Analysis) analysis {
 	out := analysis{
 		Model: n.Name(), Nodes: len(a.Graph.Nodes()), Edges: len(a.Graph.Edges()),
 		Subnets: a.Options.Subnets, Lambda: a.Options.Lambda, Kappa: a.Options.Kappa, Seed: a.Options.Seed,
+		Expected: a.Options.Expected, Directed: a.Options.Directed,
 		Path: analysisPath{
-			Nodes: len(a.Path.Nodes), TPS: a.TPS(), Mean: a.Path.Mean(a.TAS), Operations: a.Path.Operations(a.Graph),
+			Rule: a.Options.Rule, Nodes: len(a.Path.Nodes), TPS: a.TPS(), Mean: a.Path.Mean(a.TAS), Operations: a.Path.Operations(a.Graph),
 		},
 	}
 	important := a.Important()
@@ -164,7 +171,10 @@ func newAnalysis(n *supernet.Network, a *topology.Analysis) analysis {
 func printAnalysis(w io.Writer, n *supernet.Network, a *topology.Analysis) error {
 	out := newAnalysis(n, a)
 	fmt.Fprintf(w, "%s: %d feature maps, %d operations; %s\n", out.Model, out.Nodes, out.Edges, settings(a))
-	fmt.Fprintf(w, "important path: %d nodes, TPS %.6f, mean TAS %.6f\n", out.Path.Nodes, out.Path.TPS, out.Path.Mean)
+	rule := map[topology.Rule]string{
+		topology.ByMean: "highest mean TAS", topology.ByTotal: "highest TPS", topology.ByLength: "highest TPS of that length",
+	}[out.Path.Rule]
+	fmt.Fprintf(w, "important path (%s): %d nodes, TPS %.6f, mean TAS %.6f\n", rule, out.Path.Nodes, out.Path.TPS, out.Path.Mean)
 	fmt.Fprintf(w, "  %s\n", wrap(out.Path.Operations, " → ", 76, "  "))
 	var favoured []string
 	for _, g := range a.FavouredGroups(n) {
@@ -261,10 +271,7 @@ func edgeLabel(n *supernet.Network, e topology.Edge) string {
 		return ""
 	}
 	op := n.Ops()[i]
-	window := fmt.Sprintf("%d×%[1]d", op.Kernel)
-	if op.Stride > 1 {
-		window += "/" + strconv.Itoa(op.Stride)
-	}
+	window := windowOf(op)
 	switch op.Kind {
 	case supernet.Conv:
 		return window

@@ -22,7 +22,8 @@ together, and which blocks can be left out; for the whole network or for one
 subnetwork, at any input size.
 
 A subnetwork is written as the widths of its groups and the blocks left out, as
-in w16.8x3.24d2; "full" and "smallest" are understood too.`,
+in w16.8x3.24d2, or d2 alone; "full" and "smallest" are understood too. Written to
+a file, a subnetwork is a network of its own.`,
 		Example: `  tips describe mobilenet_v2
   tips describe resnet50 --subnet smallest --size 160
   tips describe mlp:depth=12,width=64 --json
@@ -30,6 +31,12 @@ in w16.8x3.24d2; "full" and "smallest" are understood too.`,
 		Args:              exactly("MODEL"),
 		ValidArgsFunction: completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.size < 1 && cmd.Flag("size").Changed {
+				return fmt.Errorf("--size %d; want 1 or more", o.size)
+			}
+			if o.asJSON && o.write != "" {
+				return fmt.Errorf("--json and --write do not go together: --write writes a description file")
+			}
 			n, err := openModel(args[0])
 			if err != nil {
 				return err
@@ -41,7 +48,7 @@ in w16.8x3.24d2; "full" and "smallest" are understood too.`,
 	f.StringVar(&o.subnet, "subnet", "full", "subnetwork to show")
 	f.IntVar(&o.size, "size", 0, "height and width of the input (default the network's own)")
 	f.BoolVar(&o.asJSON, "json", false, "write JSON")
-	f.StringVar(&o.write, "write", "", "write the network's description to this `file` instead")
+	f.StringVar(&o.write, "write", "", "write the description to this `file` instead")
 	_ = cmd.RegisterFlagCompletionFunc("subnet", cobra.FixedCompletions([]string{"full", "smallest"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -54,33 +61,49 @@ type describeOptions struct {
 }
 
 func describe(w io.Writer, n *supernet.Network, o describeOptions) error {
-	if o.write != "" {
-		if err := writeFile(o.write, n.Write); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(w, "wrote %s\n", o.write)
-		return failed(err)
-	}
 	sub, err := n.ParseSubnet(o.subnet)
 	if err != nil {
 		return err
 	}
 	input := n.Input()
-	if o.size < 0 {
-		return fmt.Errorf("--size %d; want 1 or more", o.size)
-	}
-	if o.size > 0 {
+	if o.size != 0 {
 		input.Height, input.Width = o.size, o.size
 	}
 	v, err := n.View(sub, input)
 	if err != nil {
 		return err
 	}
+	if o.write != "" {
+		return writeDescription(w, v, o.write)
+	}
 	d := newDescription(n, v)
 	if o.asJSON {
 		return failed(writeJSON(w, d))
 	}
 	return failed(d.print(w))
+}
+
+// writeDescription writes the subnetwork of a view, at its input size, as a
+// network of its own.
+func writeDescription(w io.Writer, v *supernet.View, name string) error {
+	n := v.Network
+	d := n.Description()
+	if !v.Subnet.IsFull() {
+		var err error
+		if d, err = n.Extract(v.Subnet); err != nil {
+			return err
+		}
+	}
+	d.Input = v.Input
+	n, err := supernet.New(d)
+	if err != nil {
+		return failed(err)
+	}
+	if err := writeFile(name, n.Write); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "wrote %s\n", name)
+	return failed(err)
 }
 
 // description is the output of tips describe.
@@ -169,15 +192,9 @@ func newDescription(n *supernet.Network, v *supernet.View) description {
 
 // opDetail says what an operation computes, in a few characters.
 func opDetail(op supernet.Op) string {
-	s := ""
-	if op.Kernel > 0 {
-		s = fmt.Sprintf("%d×%[1]d", op.Kernel)
-		if op.Stride > 1 {
-			s += "/" + strconv.Itoa(op.Stride)
-		}
-		if op.Groups > 1 {
-			s += fmt.Sprintf(" g%d", op.Groups)
-		}
+	s := windowOf(op)
+	if op.Groups > 1 {
+		s += fmt.Sprintf(" g%d", op.Groups)
 	}
 	if op.Bias {
 		s += " bias"
@@ -189,6 +206,18 @@ func opDetail(op supernet.Op) string {
 		s += " " + string(op.Activation)
 	}
 	return strings.TrimSpace(s)
+}
+
+// windowOf is an operation's window, as in 3×3/2; empty where it has none.
+func windowOf(op supernet.Op) string {
+	if op.Kernel == 0 {
+		return ""
+	}
+	s := fmt.Sprintf("%d×%[1]d", op.Kernel)
+	if op.Stride > 1 {
+		s += "/" + strconv.Itoa(op.Stride)
+	}
+	return s
 }
 
 func (d description) print(w io.Writer) error {

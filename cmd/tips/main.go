@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -25,6 +27,20 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	// What cobra adds by itself takes any argument; it shall not.
+	root.InitDefaultCompletionCmd(args...)
+	root.InitDefaultHelpCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Args = func(cmd *cobra.Command, args []string) error {
+				if len(args) == 0 {
+					return fmt.Errorf("completion: SHELL is missing; want one of %s", strings.Join(verbs(cmd), ", "))
+				}
+				return fmt.Errorf("completion: unknown shell %q; want one of %s", args[0], strings.Join(verbs(cmd), ", "))
+			}
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return failed(cmd.Help()) }
+		}
+	}
 	err := root.Execute()
 	if err == nil {
 		return 0
@@ -49,11 +65,17 @@ MODEL is a name from the zoo (see 'tips models'), with settings if you like, as
 in mobilenet_v2:width=1.4,data=cifar100, or the path of a description file.
 
 Exit status: 0 done, 1 failed, 2 wrong usage.`,
-		Args:          cobra.NoArgs,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return fmt.Errorf("unknown command %q; want one of %s", args[0], strings.Join(verbs(cmd), ", "))
+		},
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:          func(cmd *cobra.Command, _ []string) error { return failed(cmd.Help()) },
 	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagError(cmd, err) })
 	root.AddCommand(newModels(), newDescribe(), newAnalyze(), newReproduce(), newQuickstart(), newVersion())
 	return root
 }
@@ -82,8 +104,35 @@ func exactly(names ...string) cobra.PositionalArgs {
 			return nil
 		}
 		if len(args) > len(names) {
-			return fmt.Errorf("%s: unexpected argument %q; want %s", cmd.Name(), args[len(names)], strings.Join(names, " "))
+			want := "no arguments"
+			if len(names) > 0 {
+				want = strings.Join(names, " ")
+			}
+			return fmt.Errorf("%s: unexpected argument %q; want %s", cmd.Name(), args[len(names)], want)
 		}
-		return fmt.Errorf("%s: %s is missing; see 'tips %s --help'", cmd.Name(), names[len(args)], cmd.Name())
+		return fmt.Errorf("%s: %s is missing; see '%s --help'", cmd.Name(), names[len(args)], cmd.CommandPath())
 	}
+}
+
+// verbs lists the commands below one.
+func verbs(cmd *cobra.Command) []string {
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return names
+}
+
+// flagError says what a flag wants instead of what the Go library could not do.
+func flagError(cmd *cobra.Command, err error) error {
+	var value *pflag.InvalidValueError
+	if !errors.As(err, &value) {
+		return fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath())
+	}
+	want := map[string]string{
+		"int": "a whole number", "uint64": "a whole number, 0 or more", "float64": "a number", "bool": "true or false", "intSlice": "whole numbers with commas between",
+	}[value.GetFlag().Value.Type()]
+	return fmt.Errorf("--%s %q; want %s", value.GetFlag().Name, value.GetValue(), cmp.Or(want, value.GetFlag().Value.Type()))
 }

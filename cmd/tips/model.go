@@ -17,7 +17,7 @@ func openModel(model string) (*supernet.Network, error) {
 	if !looksLikeFile(model) {
 		n, err := zoo.New(model)
 		if err != nil {
-			return nil, fmt.Errorf("%w, or the path of a description file (.json)", err)
+			return nil, fmt.Errorf("%w; or give the path of a description file (./NAME or NAME.json)", err)
 		}
 		return n, nil
 	}
@@ -41,6 +41,14 @@ func openModel(model string) (*supernet.Network, error) {
 // or ends in .json.
 func looksLikeFile(model string) bool {
 	return strings.ContainsRune(model, os.PathSeparator) || strings.HasSuffix(model, ".json")
+}
+
+// modelFlag adds --model, for verbs about something else than a model.
+func modelFlag(cmd *cobra.Command, model *string) {
+	cmd.Flags().StringVar(model, "model", "mobilenet_v2", "network: a zoo name or a description file")
+	_ = cmd.RegisterFlagCompletionFunc("model", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return completeModel(cmd, nil, typed)
+	})
 }
 
 // completeModel offers the zoo, and files, for a MODEL argument.

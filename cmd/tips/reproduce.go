@@ -23,13 +23,13 @@ figure could be computed, not whether the claim holds.`,
   tips reproduce fig6 --model resnet50`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return fmt.Errorf("reproduce: FIGURE is missing; want fig4a, fig5 or fig6")
+				return fmt.Errorf("reproduce: FIGURE is missing; want fig3, fig4a, fig5 or fig6")
 			}
-			return fmt.Errorf("reproduce: unknown figure %q; want fig4a, fig5 or fig6", args[0])
+			return fmt.Errorf("reproduce: unknown figure %q; want fig3, fig4a, fig5 or fig6", args[0])
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newFig4a(), newFig5(), newFig6())
+	cmd.AddCommand(newFig3(), newFig4a(), newFig5(), newFig6())
 	return cmd
 }
 
@@ -47,20 +47,6 @@ of the layer-wise Jacobians along them. Proposition 1 says that both rise togeth
 		Args:              exactly(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.Paths < 3 {
-				return fmt.Errorf("--paths %d; want 3 or more", o.Paths)
-			}
-			if o.Draws < 1 {
-				return fmt.Errorf("--draws %d; want 1 or more", o.Draws)
-			}
-			if o.PathNodes < 2 {
-				return fmt.Errorf("--path-nodes %d; want 2 or more", o.PathNodes)
-			}
-			for _, d := range o.Depths {
-				if d < o.PathNodes {
-					return fmt.Errorf("--depths %d; want at least the %d nodes of a path", d, o.PathNodes)
-				}
-			}
 			f, err := reproduce.Fig4a(o)
 			return out.finish(cmd, f, err)
 		},
@@ -89,9 +75,6 @@ deviation over several runs. The paper finds a deviation below 2.5 % at 8.`,
 		Args:              exactly(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.Runs < 2 {
-				return fmt.Errorf("--runs %d; want 2 or more", o.Runs)
-			}
 			n, err := openModel(model)
 			if err != nil {
 				return err
@@ -103,7 +86,7 @@ deviation over several runs. The paper finds a deviation below 2.5 % at 8.`,
 	f := cmd.Flags()
 	f.IntVar(&o.Runs, "runs", 10, "runs for every number of subnetworks")
 	f.Uint64Var(&o.Seed, "seed", 0, "seed of the first run")
-	f.StringVar(&model, "model", "mobilenet_v2", "network: a zoo name or a description file")
+	modelFlag(cmd, &model)
 	out.register(cmd)
 	return cmd
 }
@@ -122,12 +105,6 @@ finds that their order never changes.`,
 		Args:              exactly(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.Paths < 2 {
-				return fmt.Errorf("--paths %d; want 2 or more", o.Paths)
-			}
-			if o.PathNodes < 0 {
-				return fmt.Errorf("--path-nodes %d; want 2 or more", o.PathNodes)
-			}
 			n, err := openModel(model)
 			if err != nil {
 				return err
@@ -140,7 +117,7 @@ finds that their order never changes.`,
 	f.IntVar(&o.Paths, "paths", 6, "paths to compare")
 	f.IntVar(&o.PathNodes, "path-nodes", 0, "nodes of each path (default: halfway between the important path and the longest)")
 	f.Uint64Var(&o.Seed, "seed", 0, "seed of subnetworks and paths")
-	f.StringVar(&model, "model", "mobilenet_v2", "network: a zoo name or a description file")
+	modelFlag(cmd, &model)
 	out.register(cmd)
 	return cmd
 }
@@ -159,6 +136,9 @@ func (o *figureOutput) register(cmd *cobra.Command) {
 
 // finish writes the files of a figure and says what it shows.
 func (o *figureOutput) finish(cmd *cobra.Command, f reproduce.Figure, err error) error {
+	if reproduce.IsUsage(err) {
+		return err
+	}
 	if err != nil {
 		return failed(err)
 	}

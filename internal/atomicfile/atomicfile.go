@@ -1,5 +1,6 @@
 // Package atomicfile writes files whole or not at all: whoever opens the name
-// finds what was there before or all that was written, also after a crash.
+// finds what was there before or all that was written, also after a crash. What
+// is no regular file, a pipe or a device, is written to as it is.
 package atomicfile
 
 import (
@@ -12,18 +13,44 @@ import (
 
 // Write creates or replaces the file with what write writes. On any error the
 // file is as it was before.
-func Write(name string, write func(io.Writer) error) (err error) {
+func Write(name string, write func(io.Writer) error) error {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return through(name, write)
+	}
+	// A link stays a link: the file it leads to is replaced.
+	target := name
+	if to, err := filepath.EvalSymlinks(name); err == nil {
+		target = to
+	}
+	if err := replace(target, write); err != nil {
+		return fmt.Errorf("write %s: %w", name, cause(err))
+	}
+	return nil
+}
+
+// through writes to something that is no file.
+func through(name string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err == nil {
+		err = errors.Join(write(f), f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, cause(err))
+	}
+	return nil
+}
+
+func replace(name string, write func(io.Writer) error) (err error) {
 	dir := filepath.Dir(name)
 	// In the same folder, because a rename across file systems is a copy.
 	f, err := os.CreateTemp(dir, "."+filepath.Base(name)+".*.tmp")
 	if err != nil {
-		return fmt.Errorf("write %s: %w", name, cause(err))
+		return err
 	}
 	defer func() {
 		if err != nil {
 			f.Close()
 			os.Remove(f.Name())
-			err = fmt.Errorf("write %s: %w", name, cause(err))
 		}
 	}()
 	if err := write(f); err != nil {

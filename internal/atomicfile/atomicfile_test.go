@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -63,5 +64,44 @@ func TestWrite(t *testing.T) {
 	}
 	if err := Write(filepath.Join(dir, "no", "such", "folder"), func(io.Writer) error { return nil }); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing folder: %v", err)
+	}
+}
+
+func TestLinksAndPipes(t *testing.T) {
+	dir := t.TempDir()
+	file, link, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "pipe")
+	hello := func(w io.Writer) error { _, err := io.WriteString(w, "hello"); return err }
+	if err := os.WriteFile(file, []byte("before"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(file, link); err != nil {
+		t.Skip("no symbolic links here: ", err)
+	}
+	if err := Write(link, hello); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := os.ReadFile(file); string(got) != "hello" {
+		t.Errorf("what the link leads to holds %q", got)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is no link any more: %v, %v", info.Mode(), err)
+	}
+
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Skip("no pipes here: ", err)
+	}
+	read := make(chan string, 1)
+	go func() {
+		got, _ := os.ReadFile(pipe)
+		read <- string(got)
+	}()
+	if err := Write(pipe, hello); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-read; got != "hello" {
+		t.Errorf("%q came through the pipe", got)
+	}
+	if info, err := os.Lstat(pipe); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		t.Errorf("the pipe is no pipe any more: %v, %v", info.Mode(), err)
 	}
 }

@@ -58,12 +58,5 @@ func (b *builder) classify(from string, classes int) supernet.Description {
 	return b.d
 }
 
-// divisible rounds a channel count as the MobileNet papers do: to a multiple of
-// 8, never losing more than a tenth.
-func divisible(channels float64) int {
-	c := max(8, int(channels+4)/8*8)
-	if float64(c) < 0.9*channels {
-		c += 8
-	}
-	return c
-}
+// divisible rounds a channel count as the MobileNet papers do.
+func divisible(channels float64) int { return supernet.RoundWidth(channels, 8) }
