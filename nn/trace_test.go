@@ -12,7 +12,7 @@ import (
 // operation gives them again; with channels of a map set to zero it gives what
 // the definitions do.
 func TestTrace(t *testing.T) {
-	for _, reference := range []string{"mobilenet_v2:data=cifar10,width=0.5", "efficientnet_b0:data=cifar10", "resnet18:data=cifar10"} {
+	for _, reference := range []string{"mobilenet_v2:data=cifar10,size=16,width=0.5", "efficientnet_b0:data=cifar10,size=16"} {
 		set := load(t, reference)
 		m := NewModel(set)
 		n := set.Network

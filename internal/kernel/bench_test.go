@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
+
+	"tips/internal/kernel/peak"
 )
 
 // layer is one operation of a network at 224×224, batch 1.
@@ -58,9 +61,13 @@ var layers = []layer{
 	{"resnet34", 56, 64, 128, 1, 2, 0, 0, None},
 
 	{"resnet50", 56, 64, 256, 1, 1, 0, 0, ReLU},
+	{"resnet50", 28, 128, 512, 1, 1, 0, 0, ReLU},
 	{"resnet50", 56, 256, 64, 1, 1, 0, 0, ReLU},
 	{"resnet50", 14, 1024, 256, 1, 1, 0, 0, ReLU},
 	{"resnet50", 7, 512, 2048, 1, 1, 0, 0, ReLU},
+	{"resnet50", 56, 256, 512, 1, 2, 0, 0, None},
+	{"resnet50", 28, 256, 256, 3, 2, 1, 0, ReLU},
+	{"resnet50", 14, 512, 512, 3, 2, 1, 0, ReLU},
 	{"resnet50", 1, 2048, 1000, 1, 1, 0, 0, None},
 
 	{"efficientnet_b0", 112, 16, 96, 1, 1, 0, 0, SiLU},
@@ -118,15 +125,64 @@ func benchmarkLayers(b *testing.B, workers int) {
 			}
 			b.Run(l.String()+"/"+v.String(), func(b *testing.B) {
 				op, flops := l.build(v, workers)
+				most := peakOf(v)
 				b.ReportAllocs()
 				for b.Loop() {
 					op.Run(pool)
 				}
-				b.ReportMetric(flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+				rate := flops * float64(b.N) / b.Elapsed().Seconds() / 1e9
+				b.ReportMetric(rate, "GFLOP/s")
+				if most > 0 {
+					b.ReportMetric(100*rate/most, "%peak") // of one core
+				}
 			})
 		}
 	}
 }
 
+// peakOf measures the GFLOP/s that one core's FMA units reach with the vectors
+// of a variant, right now: the frequency depends on what else runs. It is 0 for
+// variants that package peak does not know.
+func peakOf(v Variant) float64 {
+	const steps = 2000
+	var most float64
+	for _, u := range peak.Units() {
+		if u.Name != v.String() {
+			continue
+		}
+		for range 20 {
+			start := time.Now()
+			u.Run(steps)
+			most = max(most, float64(u.FLOPs)*steps/time.Since(start).Seconds()/1e9)
+		}
+	}
+	return most
+}
+
 func BenchmarkLayers(b *testing.B)           { benchmarkLayers(b, 1) }
 func BenchmarkLayersTwoThreads(b *testing.B) { benchmarkLayers(b, 2) }
+
+// BenchmarkBytes reports operations that compute little as the bytes they read
+// and write.
+func BenchmarkBytes(b *testing.B) {
+	const h, c = 56, 144
+	x, z, y := Alloc(h*h*c), Alloc(h*h*c), Alloc(h*h*c)
+	for _, v := range Variants() {
+		for name, op := range map[string]operation{
+			"add":        &Map{Variant: v, Op: Sum, N: h * h, C: c, X: x, Z: z, Y: y, Activation: ReLU},
+			"mul":        &Map{Variant: v, Op: Product, N: h * h, C: c, X: x, Z: z, Y: y, Period: h * h},
+			"silu":       &Map{Variant: v, N: h * h, C: c, X: x, Y: y, Activation: SiLU},
+			"sigmoid":    &Map{Variant: v, N: h * h, C: c, X: x, Y: y, Activation: Sigmoid},
+			"maxpool":    &Pooling{Variant: v, N: 1, H: h, W: h, C: c, Kernel: 3, Stride: 2, Pad: 1, X: x, Y: y},
+			"globalmean": &GlobalMean{Variant: v, N: 1, Pixels: h * h, C: c, X: x, Y: y},
+		} {
+			b.Run(name+"/"+v.String(), func(b *testing.B) {
+				b.SetBytes(4 * h * h * c) // of the input
+				b.ReportAllocs()
+				for b.Loop() {
+					op.Run(nil)
+				}
+			})
+		}
+	}
+}

@@ -177,37 +177,47 @@ func (p *convPlan) check(c *Conv) {
 // be worth handing to another thread.
 const (
 	blockFloats = 64 << 10
-	blockMin    = 112
-	blockMax    = 448
-	stripFloats = 96 << 10
-	partMACs    = 1 << 20
+	blockUnit   = 84 // whole tiles, of 4, 6, 12 and 14 pixels
+	blockMost   = 5
+	// Weights up to this size stay in cache from one block to the next; blocks
+	// are then small enough for their outputs to stay, too.
+	weightFloats = 128 << 10
+	stripFloats  = 96 << 10
+	partMACs     = 256 << 10
 )
 
 // divide decides the parts. It depends on the number of workers, the results do
 // not: parts only decide who computes an output.
 func (p *convPlan) divide(c *Conv, workers int) {
+	if c.N == 0 || p.oh == 0 || p.ow == 0 {
+		return
+	}
 	p.flat = p.kernel == 1 && p.stride == 1 && p.pad == 0 && p.groups == 1 && p.xrow == c.W*p.xld
 	k := p.kernel * p.kernel * c.Cin / p.groups
 	p.columns = 1
 	var parts int
 	if p.flat {
 		p.pixels = c.N * c.H * c.W
-		p.block = min(max(blockFloats/k, blockMin), blockMax)
+		pixel := k
+		if k*c.Cout <= weightFloats {
+			pixel += 2 * c.Cout // and its output and residual
+		}
+		p.block = min(max(blockFloats/pixel/blockUnit, 1), blockMost) * blockUnit
 		parts = (p.pixels + p.block - 1) / p.block
-		p.block = evenly(p.pixels, parts)
-		parts = (p.pixels + p.block - 1) / max(p.block, 1)
 	} else {
-		p.rows = p.oh
 		line := (c.W + 2*p.pad) * p.stripLd(c)
 		copied := p.pad > 0 && p.group == groupPanels
 		if copied {
 			p.rows = min(p.oh, max(2, (stripFloats/line-p.kernel+p.stride)/p.stride))
-		} else if workers > 1 {
-			p.rows = max(1, p.oh/(4*workers))
+		} else {
+			p.rows = min(p.oh, max(2, blockFloats/(p.ow*k)))
 		}
-		p.strips = (p.oh + p.rows - 1) / max(p.rows, 1)
+		if workers > 1 && (!copied || p.groups > 1) {
+			p.rows = min(p.rows, max(1, p.oh/(4*workers)))
+		}
+		p.strips = evenly(p.oh, p.rows)
 		p.rows = evenly(p.oh, p.strips)
-		p.strips = (p.oh + p.rows - 1) / max(p.rows, 1)
+		p.strips = evenly(p.oh, p.rows)
 		parts = c.N * p.strips
 		if copied {
 			p.scratch = ((p.rows-1)*p.stride + p.kernel) * line
@@ -299,12 +309,27 @@ func (p *convPlan) flatPart(c *Conv, part, from, to int) {
 			width = vectorWidth
 		}
 		p.output(c, &args, first, ch, width)
+		p.fetchNext(c, &args, ch+width, to)
 		p.v.line(&args, n, width)
 		ch += width
 	}
 	if c.Activation.smooth() {
 		p.v.activate(c.Activation, c.Y[first*p.yld+from:], p.yld, n, to-from)
 	}
+}
+
+// fetchNext makes the tiles that args computes fetch the weights of those that
+// follow them: panels from channel ch on, if there are any and they are read as
+// a whole. Without it the first tile of each panel would wait for memory.
+func (p *convPlan) fetchNext(c *Conv, args *tileArgs, ch, to int) {
+	args.fetch, args.fetchstep = unsafe.Pointer(&c.Weights.Data[0]), 0
+	if ch >= to || args.wskip != 0 || c.Cin != c.Weights.Cin {
+		return
+	}
+	from := ch / panelWidth * c.Weights.panelLen()
+	end := min(len(c.Weights.Data), from+2*c.Weights.panelLen())
+	args.fetch, args.fetchstep = unsafe.Pointer(&c.Weights.Data[from]), fetchStep
+	args.fetchleft = uintptr(4 * (end - from))
 }
 
 // output points args at the weights and outputs of width channels from ch on,
@@ -380,32 +405,53 @@ const callMACs = 2 << 20
 // too long is summed in pieces; the sums rest in the output meanwhile, so that
 // the order of additions stays the same.
 func (v Variant) bounded(args *tileArgs, rows, width, n int) {
-	macs := rows * width * int(args.k*args.kx*args.ky)
+	// Few rows take as long as more would: they wait for the weights.
+	cost := max(rows, 16) * width
+	macs := cost * int(args.k*args.kx*args.ky)
 	if args.c == args.res { // the output is needed until the end
 		macs = min(macs, callMACs)
 	}
 	if macs*n <= callMACs {
 		args.tiles = uintptr(n)
 		v.tile(rows, width, args)
+		args.fetched(uintptr(n))
 		return
 	}
 	step := max(1, callMACs/macs)
 	q := *args
 	for ; n > 0; n -= step {
-		q.tiles = uintptr(min(n, step))
+		now := uintptr(min(n, step))
+		q.tiles = now
 		if macs <= 2*callMACs {
 			v.tile(rows, width, &q)
 		} else {
-			v.pieces(q, rows, width, max(1, callMACs/(rows*width)))
+			v.pieces(q, rows, width, max(1, callMACs/cost))
 		}
+		q.fetched(now)
 		if n <= step {
 			break
 		}
-		q.a, q.c = unsafe.Add(q.a, q.tiles*q.next), unsafe.Add(q.c, q.tiles*q.cnext)
+		q.a, q.c = unsafe.Add(q.a, now*q.next), unsafe.Add(q.c, now*q.cnext)
 		if q.res != nil {
-			q.res = unsafe.Add(q.res, q.tiles*q.cnext)
+			q.res = unsafe.Add(q.res, now*q.cnext)
 		}
 	}
+	args.fetch, args.fetchstep, args.fetchleft = q.fetch, q.fetchstep, q.fetchleft
+}
+
+// fetched moves on what the kernel fetched during a call of n tiles, and stops
+// at the end of the weights.
+func (args *tileArgs) fetched(n uintptr) {
+	if args.fetchstep == 0 {
+		return
+	}
+	lines := n * args.ky * args.kx * (args.k / fourChannels) * args.fetchstep
+	if lines >= args.fetchleft {
+		args.fetchstep = 0
+		return
+	}
+	args.fetch = unsafe.Add(args.fetch, lines)
+	args.fetchleft -= lines
 }
 
 // pieces computes one tile in calls that each sum one row of taps, or, of a
@@ -419,6 +465,7 @@ func (v Variant) pieces(args tileArgs, rows, width, k int) {
 		q.a = unsafe.Add(args.a, y*(args.kx*tap-args.askip+args.arow))
 		q.w = unsafe.Add(args.w, y*args.kx*wtap)
 		if args.kx > 1 || int(args.k) <= k {
+			q.tiles = 1
 			v.tile(rows, width, &q)
 			continue
 		}
@@ -430,6 +477,7 @@ func (v Variant) pieces(args tileArgs, rows, width, k int) {
 			if i+q.k < args.k {
 				q.raw = 1
 			}
+			q.tiles = 1
 			v.tile(rows, width, &q)
 		}
 		q.k = args.k

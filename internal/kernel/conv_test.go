@@ -168,13 +168,23 @@ func TestConvGroups(t *testing.T) {
 				{2, 2, 2}, {3, 4, 4}, {4, 4, 4}, {5, 4, 4}, {9, 4, 4}, {3, 8, 8}, {2, 8, 8}, {2, 16, 16}, {3, 16, 32}, {2, 48, 48},
 				{2, 3, 5}, {3, 1, 1}, {2, 8, 4}, {2, 4, 8}, {3, 6, 6},
 			} {
-				for _, size := range [][2]int{{1, 1}, {7, 7}, {4, 15}} {
+				for _, size := range [][2]int{{1, 1}, {5, 7}, {3, 15}} {
+					if g.in*g.out*shape.kernel > 16*16*3 && size[1] != 7 {
+						continue // one size of the large ones is enough
+					}
 					tc := shape
 					tc.groups, tc.cin, tc.cout = g.groups, g.groups*g.in, g.groups*g.out
 					tc.h, tc.w = size[0], size[1]
 					tc.n, tc.misalign, tc.act = 1, r.IntN(16), Activation(r.IntN(5))
 					tc.run(t, r, v)
 				}
+			}
+			// Every length of tile of the kernels with several groups in a vector.
+			for w := 1; w <= 2*14+1 && shape.kernel == 3; w++ {
+				tc := shape
+				tc.n, tc.h, tc.w, tc.groups, tc.cin, tc.cout = 1, 3, w*max(shape.stride, 1), 6, 24, 24
+				tc.misalign = w % 16
+				tc.run(t, r, v)
 			}
 			// A subnetwork keeps the first groups.
 			tc := shape
@@ -251,9 +261,11 @@ func TestConvPieces(t *testing.T) {
 	forVariants(t, func(t *testing.T, v Variant) {
 		r := newRand(t, 6)
 		for _, tc := range []convCase{
-			{n: 1, h: 1, w: 1, cin: 70000, cout: 65, kernel: 1},
-			{n: 5, h: 1, w: 1, cin: 30000, cout: 48, kernel: 1, residual: true},
-			{n: 1, h: 3, w: 3, cin: 2500, cout: 16, kernel: 5, pad: 2},
+			{n: 1, h: 1, w: 1, cin: 9000, cout: 65, kernel: 1},
+			{n: 5, h: 1, w: 1, cin: 6000, cout: 48, kernel: 1, residual: true},
+			{n: 1, h: 3, w: 3, cin: 900, cout: 16, kernel: 5, pad: 2},
+			{n: 84, h: 1, w: 1, cin: 1024, cout: 32, kernel: 1, residual: true},
+			{n: 1, h: 5, w: 4, cin: 256, cout: 24, kernel: 3, pad: 1, residual: true},
 		} {
 			c, y, raw := tc.build(r)
 			c.Variant = v

@@ -13,6 +13,12 @@ type Depthwise struct {
 	Variant             Variant
 	N, H, W, C          int // C of this subnetwork, at most what the weights hold
 	Kernel, Stride, Pad int // Stride 0 means 1
+	// Strip says that X is some rows of a larger image, with PadTop and
+	// PadBottom rows of zeros above and below instead of Pad: operations that
+	// follow each other can so be run strip by strip, each strip still in cache
+	// when the next operation reads it.
+	Strip             bool
+	PadTop, PadBottom int
 
 	X, Y       []float32
 	XLd, YLd   int // floats a pixel takes; 0 means PadChannels(C)
@@ -37,7 +43,16 @@ type depthwisePlan struct {
 // OutSize returns the height and width of the output.
 func (d *Depthwise) OutSize() (h, w int) {
 	s := max(d.Stride, 1)
-	return outSize(d.H, d.Kernel, s, d.Pad), outSize(d.W, d.Kernel, s, d.Pad)
+	top, bottom := d.rowPadding()
+	return outSize(d.H+top+bottom, d.Kernel, s, 0), outSize(d.W, d.Kernel, s, d.Pad)
+}
+
+// rowPadding returns the rows of zeros above and below.
+func (d *Depthwise) rowPadding() (top, bottom int) {
+	if d.Strip {
+		return d.PadTop, d.PadBottom
+	}
+	return d.Pad, d.Pad
 }
 
 type depthwiseTask Depthwise
@@ -61,6 +76,7 @@ func (p *depthwisePlan) shape(d *Depthwise) {
 		h: d.H, w: d.W, xld: d.XLd, yld: d.YLd,
 	}
 	p.oh, p.ow = d.OutSize()
+	p.top, _ = d.rowPadding()
 	if p.xld == 0 {
 		p.xld = p.channels
 	}
@@ -78,11 +94,14 @@ func (p *depthwisePlan) check(d *Depthwise) {
 		panic("kernel: Depthwise: " + fmt.Sprintf(format, args...))
 	}
 	d.Activation.check()
+	top, bottom := d.rowPadding()
 	switch {
 	case d.N < 0 || d.H < 1 || d.W < 1 || d.C < 1:
 		fail("%d images of %d×%d×%d", d.N, d.H, d.W, d.C)
 	case d.Kernel < 1 || d.Stride < 0 || d.Pad < 0 || d.Pad >= d.Kernel:
 		fail("kernel %d, stride %d, pad %d", d.Kernel, d.Stride, d.Pad)
+	case min(top, bottom) < 0 || max(top, bottom) >= d.Kernel:
+		fail("%d and %d rows of padding for a kernel of %d", top, bottom, d.Kernel)
 	case d.Weights == nil:
 		fail("no weights")
 	case d.Weights.Taps != d.Kernel*d.Kernel || d.Weights.Channels < d.C:

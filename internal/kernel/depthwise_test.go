@@ -122,6 +122,40 @@ func TestDepthwiseSubnet(t *testing.T) {
 	})
 }
 
+// TestDepthwiseStrips computes an image strip by strip: the same bits as at
+// once.
+func TestDepthwiseStrips(t *testing.T) {
+	forVariants(t, func(t *testing.T, v Variant) {
+		r := newRand(t, 16)
+		for _, tc := range []depthwiseCase{{kernel: 3, stride: 1, pad: 1}, {kernel: 3, stride: 2, pad: 1}, {kernel: 5, stride: 1, pad: 2}, {kernel: 5, stride: 2, pad: 2}, {kernel: 7, stride: 2, pad: 3}} {
+			tc.n, tc.h, tc.w, tc.c, tc.act = 1, 23, 15, 37, ReLU
+			d, _, _ := tc.build(r)
+			d.Variant = v
+			d.Run(nil)
+			oh, ow := d.OutSize()
+			ld := PadChannels(tc.c)
+			for rows := 1; rows <= oh; rows += 3 {
+				y := newBuffer(len(d.Y), 0)
+				for y0 := 0; y0 < oh; y0 += rows {
+					y1 := min(y0+rows, oh)
+					from, to := y0*tc.stride-tc.pad, (y1-1)*tc.stride-tc.pad+tc.kernel
+					s := *d
+					s.Strip, s.PadTop, s.PadBottom = true, max(0, -from), max(0, to-tc.h)
+					from, to = max(from, 0), min(to, tc.h)
+					s.H = to - from
+					s.X = d.X[from*tc.w*ld : to*tc.w*ld]
+					s.Y = y.data[y0*ow*ld : y1*ow*ld]
+					if h, _ := s.OutSize(); h != y1-y0 {
+						t.Fatalf("%v: a strip of %d rows has %d", tc, y1-y0, h)
+					}
+					s.Run(nil)
+				}
+				equalBits(t, fmt.Sprintf("%v in strips of %d", tc, rows), y.data, d.Y, oh*ow, tc.c, ld, ld)
+			}
+		}
+	})
+}
+
 func TestDepthwiseNonFinite(t *testing.T) {
 	forVariants(t, func(t *testing.T, v Variant) {
 		for _, tc := range []depthwiseCase{{kernel: 3, pad: 1}, {kernel: 5, pad: 2}, {kernel: 7, pad: 3}} {
@@ -150,6 +184,7 @@ func TestDepthwisePanics(t *testing.T) {
 		"no kernel":     func(d *Depthwise) { d.Kernel = 0 },
 		"other kernel":  func(d *Depthwise) { d.Kernel = 5 },
 		"much padding":  func(d *Depthwise) { d.Pad = 3 },
+		"strip padding": func(d *Depthwise) { d.Strip, d.PadTop = true, 3 },
 		"narrow pixels": func(d *Depthwise) { d.XLd = 13 },
 		"no image":      func(d *Depthwise) { d.W = 0 },
 	} {

@@ -49,6 +49,7 @@ var groupIndex = func() (index [5][panelWidth]int32) {
 func (p *convPlan) groupedStrip(c *Conv, s strip, n, y0, y1 int) {
 	args := p.args
 	p.source(&args, s.ld, s.row)
+	p.fetchNext(c, &args, 0, 0)
 	in, out := c.Cin/p.groups, c.Cout/p.groups
 	for g := range p.groups {
 		for ch := g * out; ch < (g+1)*out; {
@@ -66,7 +67,7 @@ func (p *convPlan) groupedStrip(c *Conv, s strip, n, y0, y1 int) {
 // several groups in a vector, straight from the input.
 func (p *convPlan) groupedLanes(c *Conv, n, y0, y1 int) {
 	g := window{
-		kernel: 3, stride: p.stride, pad: p.pad,
+		kernel: 3, stride: p.stride, pad: p.pad, top: p.pad,
 		h: c.H, w: c.W, oh: p.oh, ow: p.ow,
 		xld: p.xld, xrow: p.xrow, yld: p.yld,
 		wtap: c.Weights.Cin * panelWidth,

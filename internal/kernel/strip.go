@@ -25,6 +25,7 @@ func (p *convPlan) stripPart(c *Conv, n, y0, y1, from, to, worker int) {
 		p.source(&args, s.ld, s.row)
 		for ch := from; ch < to; {
 			width := p.v.tileWidth(to - ch)
+			p.fetchNext(c, &args, ch+width, to)
 			p.channelStrip(c, &args, s, 0, n, y0, y1, ch, width)
 			ch += width
 		}

@@ -108,7 +108,8 @@ func groupedGeneric(stride, outputs, lanes int, p *windowArgs) {
 
 // window is the geometry of a sliding window over one image.
 type window struct {
-	kernel, stride, pad int
+	kernel, stride, pad int // pad left and right
+	top                 int // zeros above
 	h, w, oh, ow        int
 	xld, xrow, yld      int
 	wtap                int // floats between taps
@@ -122,7 +123,7 @@ func (g *window) fast() bool {
 // rowArgs points args at output row y of the image that starts at x and the
 // outputs that start at out; w is the first tap.
 func (g *window) rowArgs(args *windowArgs, x, w, out []float32, y int) {
-	top := y*g.stride - g.pad
+	top := y*g.stride - g.top
 	first, last := max(0, -top), min(g.kernel, g.h-top)
 	args.x = unsafe.Pointer(unsafe.SliceData(x))
 	args.off = uintptr(4 * ((top+first)*g.xrow - g.pad*g.xld))

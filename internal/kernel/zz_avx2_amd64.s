@@ -8,7 +8,7 @@ TEXT ·tile1x8AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 tile:
 	VXORPS Y0, Y0, Y0
 	CMPQ tileArgs_resume(DI), $0
@@ -17,6 +17,16 @@ tile:
 	MOVQ DX, AX
 	VMOVUPS (AX), Y0
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	MOVQ DX, AX
+	PREFETCHT0 (AX)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	PREFETCHT0 (AX)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	MOVQ SI, AX
 	MOVQ tileArgs_w(DI), R12
@@ -29,6 +39,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VBROADCASTSS (AX), Y2
 	VFMADD231PS 0(R12), Y2, Y0
 	VBROADCASTSS 4(AX), Y3
@@ -37,6 +49,7 @@ many:
 	VFMADD231PS 128(R12), Y4, Y0
 	VBROADCASTSS 12(AX), Y5
 	VFMADD231PS 192(R12), Y5, Y0
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	SUBQ $4, R13
@@ -88,7 +101,7 @@ store:
 	VMOVUPS Y0, (AX)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET
@@ -98,7 +111,7 @@ TEXT ·tile2x8AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 tile:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -111,6 +124,21 @@ tile:
 	VMOVUPS (AX), Y0
 	VMOVUPS (BX), Y1
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	MOVQ DX, AX
+	MOVQ tileArgs_chalf(DI), BX
+	ADDQ DX, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (BX)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	ADDQ R13, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (BX)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	MOVQ SI, AX
 	MOVQ tileArgs_half(DI), BX
@@ -125,6 +153,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VMOVUPS 0(R12), Y2
 	VBROADCASTSS (AX), Y3
 	VFMADD231PS Y2, Y3, Y0
@@ -145,6 +175,7 @@ many:
 	VFMADD231PS Y2, Y3, Y0
 	VBROADCASTSS 12(BX), Y4
 	VFMADD231PS Y2, Y4, Y1
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	ADDQ $16, BX
@@ -212,7 +243,7 @@ store:
 	VMOVUPS Y1, (BX)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET
@@ -222,7 +253,7 @@ TEXT ·tile3x8AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 tile:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -237,6 +268,23 @@ tile:
 	VMOVUPS (AX)(R9*1), Y1
 	VMOVUPS (BX), Y2
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	MOVQ DX, AX
+	MOVQ tileArgs_chalf(DI), BX
+	ADDQ DX, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (BX)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	ADDQ R13, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (BX)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	MOVQ SI, AX
 	MOVQ tileArgs_half(DI), BX
@@ -251,6 +299,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VMOVUPS 0(R12), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS Y3, Y4, Y0
@@ -279,6 +329,7 @@ many:
 	VFMADD231PS Y3, Y5, Y1
 	VBROADCASTSS 12(BX), Y6
 	VFMADD231PS Y3, Y6, Y2
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	ADDQ $16, BX
@@ -353,7 +404,7 @@ store:
 	VMOVUPS Y2, (BX)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET
@@ -363,7 +414,7 @@ TEXT ·tile4x8AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 tile:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -380,6 +431,25 @@ tile:
 	VMOVUPS (BX), Y2
 	VMOVUPS (BX)(R9*1), Y3
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	MOVQ DX, AX
+	MOVQ tileArgs_chalf(DI), BX
+	ADDQ DX, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	ADDQ R13, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	MOVQ SI, AX
 	MOVQ tileArgs_half(DI), BX
@@ -394,6 +464,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VMOVUPS 0(R12), Y4
 	VBROADCASTSS (AX), Y5
 	VFMADD231PS Y4, Y5, Y0
@@ -430,6 +502,7 @@ many:
 	VFMADD231PS Y4, Y7, Y2
 	VBROADCASTSS 12(BX)(R9*1), Y8
 	VFMADD231PS Y4, Y8, Y3
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	ADDQ $16, BX
@@ -511,7 +584,7 @@ store:
 	VMOVUPS Y3, (BX)(R9*1)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET
@@ -521,7 +594,7 @@ TEXT ·tile5x8AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 tile:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -540,6 +613,27 @@ tile:
 	VMOVUPS (BX), Y3
 	VMOVUPS (BX)(R9*1), Y4
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	MOVQ DX, AX
+	MOVQ tileArgs_chalf(DI), BX
+	ADDQ DX, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (AX)(R9*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	ADDQ R13, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (AX)(R9*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	MOVQ SI, AX
 	MOVQ tileArgs_half(DI), BX
@@ -554,6 +648,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VMOVUPS 0(R12), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS Y5, Y6, Y0
@@ -598,6 +694,7 @@ many:
 	VFMADD231PS Y5, Y9, Y3
 	VBROADCASTSS 12(BX)(R9*1), Y6
 	VFMADD231PS Y5, Y6, Y4
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	ADDQ $16, BX
@@ -686,7 +783,7 @@ store:
 	VMOVUPS Y4, (BX)(R9*1)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET
@@ -696,7 +793,7 @@ TEXT ·tile6x8AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 tile:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -717,6 +814,29 @@ tile:
 	VMOVUPS (BX)(R9*1), Y4
 	VMOVUPS (BX)(R9*2), Y5
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	MOVQ DX, AX
+	MOVQ tileArgs_chalf(DI), BX
+	ADDQ DX, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (AX)(R9*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R9*2)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	ADDQ R13, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (AX)(R9*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R9*2)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	MOVQ SI, AX
 	MOVQ tileArgs_half(DI), BX
@@ -731,6 +851,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VMOVUPS 0(R12), Y6
 	VBROADCASTSS (AX), Y7
 	VFMADD231PS Y6, Y7, Y0
@@ -783,6 +905,7 @@ many:
 	VFMADD231PS Y6, Y7, Y4
 	VBROADCASTSS 12(BX)(R9*2), Y8
 	VFMADD231PS Y6, Y8, Y5
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	ADDQ $16, BX
@@ -878,7 +1001,7 @@ store:
 	VMOVUPS Y5, (BX)(R9*2)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET
@@ -888,7 +1011,7 @@ TEXT ·tile7x8AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 tile:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -912,6 +1035,32 @@ tile:
 	VMOVUPS (BX)(R9*1), Y5
 	VMOVUPS (BX)(R9*2), Y6
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ DX, AX
+	MOVQ tileArgs_chalf(DI), BX
+	ADDQ DX, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (AX)(R9*2)
+	PREFETCHT0 (AX)(R15*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R9*2)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	ADDQ R13, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (AX)(R9*2)
+	PREFETCHT0 (AX)(R15*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R9*2)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	LEAQ (R9)(R9*2), R15
 	MOVQ SI, AX
@@ -927,6 +1076,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VMOVUPS 0(R12), Y7
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS Y7, Y8, Y0
@@ -987,6 +1138,7 @@ many:
 	VFMADD231PS Y7, Y9, Y5
 	VBROADCASTSS 12(BX)(R9*2), Y10
 	VFMADD231PS Y7, Y10, Y6
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	ADDQ $16, BX
@@ -1090,7 +1242,7 @@ store:
 	VMOVUPS Y6, (BX)(R9*2)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET
@@ -1100,7 +1252,7 @@ TEXT ·tile8x8AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 tile:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -1126,6 +1278,34 @@ tile:
 	VMOVUPS (BX)(R9*2), Y6
 	VMOVUPS (BX)(R15*1), Y7
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ DX, AX
+	MOVQ tileArgs_chalf(DI), BX
+	ADDQ DX, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (AX)(R9*2)
+	PREFETCHT0 (AX)(R15*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R9*2)
+	PREFETCHT0 (BX)(R15*1)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	ADDQ R13, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (AX)(R9*2)
+	PREFETCHT0 (AX)(R15*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R9*2)
+	PREFETCHT0 (BX)(R15*1)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	LEAQ (R9)(R9*2), R15
 	MOVQ SI, AX
@@ -1141,6 +1321,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VMOVUPS 0(R12), Y8
 	VBROADCASTSS (AX), Y9
 	VFMADD231PS Y8, Y9, Y0
@@ -1209,6 +1391,7 @@ many:
 	VFMADD231PS Y8, Y11, Y6
 	VBROADCASTSS 12(BX)(R15*1), Y12
 	VFMADD231PS Y8, Y12, Y7
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	ADDQ $16, BX
@@ -1319,7 +1502,7 @@ store:
 	VMOVUPS Y7, (BX)(R15*1)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET
@@ -1329,7 +1512,7 @@ TEXT ·tile9x8AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 tile:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -1357,6 +1540,36 @@ tile:
 	VMOVUPS (BX)(R9*2), Y7
 	VMOVUPS (BX)(R15*1), Y8
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ DX, AX
+	MOVQ tileArgs_chalf(DI), BX
+	ADDQ DX, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (AX)(R9*2)
+	PREFETCHT0 (AX)(R15*1)
+	PREFETCHT0 (AX)(R9*4)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R9*2)
+	PREFETCHT0 (BX)(R15*1)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	ADDQ R13, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (AX)(R9*2)
+	PREFETCHT0 (AX)(R15*1)
+	PREFETCHT0 (AX)(R9*4)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R9*2)
+	PREFETCHT0 (BX)(R15*1)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	LEAQ (R9)(R9*2), R15
 	MOVQ SI, AX
@@ -1372,6 +1585,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VMOVUPS 0(R12), Y9
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS Y9, Y10, Y0
@@ -1448,6 +1663,7 @@ many:
 	VFMADD231PS Y9, Y13, Y7
 	VBROADCASTSS 12(BX)(R15*1), Y10
 	VFMADD231PS Y9, Y10, Y8
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	ADDQ $16, BX
@@ -1565,7 +1781,7 @@ store:
 	VMOVUPS Y8, (BX)(R15*1)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET
@@ -1575,7 +1791,7 @@ TEXT ·tile10x8AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 tile:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -1605,6 +1821,38 @@ tile:
 	VMOVUPS (BX)(R15*1), Y8
 	VMOVUPS (BX)(R9*4), Y9
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ DX, AX
+	MOVQ tileArgs_chalf(DI), BX
+	ADDQ DX, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (AX)(R9*2)
+	PREFETCHT0 (AX)(R15*1)
+	PREFETCHT0 (AX)(R9*4)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R9*2)
+	PREFETCHT0 (BX)(R15*1)
+	PREFETCHT0 (BX)(R9*4)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	ADDQ R13, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (AX)(R9*2)
+	PREFETCHT0 (AX)(R15*1)
+	PREFETCHT0 (AX)(R9*4)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R9*2)
+	PREFETCHT0 (BX)(R15*1)
+	PREFETCHT0 (BX)(R9*4)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	LEAQ (R9)(R9*2), R15
 	MOVQ SI, AX
@@ -1620,6 +1868,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VMOVUPS 0(R12), Y10
 	VBROADCASTSS (AX), Y11
 	VFMADD231PS Y10, Y11, Y0
@@ -1704,6 +1954,7 @@ many:
 	VFMADD231PS Y10, Y11, Y8
 	VBROADCASTSS 12(BX)(R9*4), Y12
 	VFMADD231PS Y10, Y12, Y9
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	ADDQ $16, BX
@@ -1828,7 +2079,7 @@ store:
 	VMOVUPS Y9, (BX)(R9*4)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET
@@ -1838,7 +2089,7 @@ TEXT ·tile11x8AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 tile:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -1871,6 +2122,41 @@ tile:
 	VMOVUPS (BX)(R15*1), Y9
 	VMOVUPS (BX)(R9*4), Y10
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	LEAQ (R9)(R9*2), R15
+	LEAQ (R9)(R9*4), R14
+	MOVQ DX, AX
+	MOVQ tileArgs_chalf(DI), BX
+	ADDQ DX, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (AX)(R9*2)
+	PREFETCHT0 (AX)(R15*1)
+	PREFETCHT0 (AX)(R9*4)
+	PREFETCHT0 (AX)(R14*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R9*2)
+	PREFETCHT0 (BX)(R15*1)
+	PREFETCHT0 (BX)(R9*4)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	ADDQ R13, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (AX)(R9*2)
+	PREFETCHT0 (AX)(R15*1)
+	PREFETCHT0 (AX)(R9*4)
+	PREFETCHT0 (AX)(R14*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R9*2)
+	PREFETCHT0 (BX)(R15*1)
+	PREFETCHT0 (BX)(R9*4)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	LEAQ (R9)(R9*2), R15
 	LEAQ (R9)(R9*4), R14
@@ -1887,6 +2173,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VMOVUPS 0(R12), Y11
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS Y11, Y12, Y0
@@ -1979,6 +2267,7 @@ many:
 	VFMADD231PS Y11, Y13, Y9
 	VBROADCASTSS 12(BX)(R9*4), Y14
 	VFMADD231PS Y11, Y14, Y10
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	ADDQ $16, BX
@@ -2111,7 +2400,7 @@ store:
 	VMOVUPS Y10, (BX)(R9*4)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET
@@ -2121,7 +2410,7 @@ TEXT ·tile12x8AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 tile:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -2156,6 +2445,43 @@ tile:
 	VMOVUPS (BX)(R9*4), Y10
 	VMOVUPS (BX)(R14*1), Y11
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	LEAQ (R9)(R9*2), R15
+	LEAQ (R9)(R9*4), R14
+	MOVQ DX, AX
+	MOVQ tileArgs_chalf(DI), BX
+	ADDQ DX, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (AX)(R9*2)
+	PREFETCHT0 (AX)(R15*1)
+	PREFETCHT0 (AX)(R9*4)
+	PREFETCHT0 (AX)(R14*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R9*2)
+	PREFETCHT0 (BX)(R15*1)
+	PREFETCHT0 (BX)(R9*4)
+	PREFETCHT0 (BX)(R14*1)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	ADDQ R13, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (AX)(R9*2)
+	PREFETCHT0 (AX)(R15*1)
+	PREFETCHT0 (AX)(R9*4)
+	PREFETCHT0 (AX)(R14*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R9*2)
+	PREFETCHT0 (BX)(R15*1)
+	PREFETCHT0 (BX)(R9*4)
+	PREFETCHT0 (BX)(R14*1)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	LEAQ (R9)(R9*2), R15
 	LEAQ (R9)(R9*4), R14
@@ -2172,6 +2498,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VMOVUPS 0(R12), Y12
 	VBROADCASTSS (AX), Y13
 	VFMADD231PS Y12, Y13, Y0
@@ -2272,6 +2600,7 @@ many:
 	VFMADD231PS Y12, Y14, Y10
 	VBROADCASTSS 12(BX)(R14*1), Y15
 	VFMADD231PS Y12, Y15, Y11
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	ADDQ $16, BX
@@ -2411,7 +2740,7 @@ store:
 	VMOVUPS Y11, (BX)(R14*1)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET
@@ -2421,7 +2750,7 @@ TEXT ·tile1x16AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 tile:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -2432,6 +2761,16 @@ tile:
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	MOVQ DX, AX
+	PREFETCHT0 (AX)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	PREFETCHT0 (AX)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	MOVQ SI, AX
 	MOVQ tileArgs_w(DI), R12
@@ -2444,6 +2783,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VBROADCASTSS (AX), Y3
 	VFMADD231PS 0(R12), Y3, Y0
 	VFMADD231PS 32(R12), Y3, Y1
@@ -2456,6 +2797,7 @@ many:
 	VBROADCASTSS 12(AX), Y6
 	VFMADD231PS 192(R12), Y6, Y0
 	VFMADD231PS 224(R12), Y6, Y1
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	SUBQ $4, R13
@@ -2515,7 +2857,7 @@ store:
 	VMOVUPS Y1, 32(AX)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET
@@ -2525,7 +2867,7 @@ TEXT ·tile2x16AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 tile:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -2542,6 +2884,21 @@ tile:
 	VMOVUPS (BX), Y2
 	VMOVUPS 32(BX), Y3
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	MOVQ DX, AX
+	MOVQ tileArgs_chalf(DI), BX
+	ADDQ DX, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (BX)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	ADDQ R13, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (BX)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	MOVQ SI, AX
 	MOVQ tileArgs_half(DI), BX
@@ -2556,6 +2913,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VMOVUPS 0(R12), Y4
 	VMOVUPS 32(R12), Y5
 	VBROADCASTSS (AX), Y6
@@ -2588,6 +2947,7 @@ many:
 	VBROADCASTSS 12(BX), Y7
 	VFMADD231PS Y4, Y7, Y2
 	VFMADD231PS Y5, Y7, Y3
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	ADDQ $16, BX
@@ -2670,7 +3030,7 @@ store:
 	VMOVUPS Y3, 32(BX)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET
@@ -2680,7 +3040,7 @@ TEXT ·tile3x16AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 tile:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -2701,6 +3061,23 @@ tile:
 	VMOVUPS (BX), Y4
 	VMOVUPS 32(BX), Y5
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	MOVQ DX, AX
+	MOVQ tileArgs_chalf(DI), BX
+	ADDQ DX, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (BX)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	ADDQ R13, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (BX)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	MOVQ SI, AX
 	MOVQ tileArgs_half(DI), BX
@@ -2715,6 +3092,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VMOVUPS 0(R12), Y6
 	VMOVUPS 32(R12), Y7
 	VBROADCASTSS (AX), Y8
@@ -2759,6 +3138,7 @@ many:
 	VBROADCASTSS 12(BX), Y10
 	VFMADD231PS Y6, Y10, Y4
 	VFMADD231PS Y7, Y10, Y5
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	ADDQ $16, BX
@@ -2854,7 +3234,7 @@ store:
 	VMOVUPS Y5, 32(BX)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET
@@ -2864,7 +3244,7 @@ TEXT ·tile4x16AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 tile:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -2889,6 +3269,25 @@ tile:
 	VMOVUPS (BX)(R9*1), Y6
 	VMOVUPS 32(BX)(R9*1), Y7
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	MOVQ DX, AX
+	MOVQ tileArgs_chalf(DI), BX
+	ADDQ DX, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	ADDQ R13, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	MOVQ SI, AX
 	MOVQ tileArgs_half(DI), BX
@@ -2903,6 +3302,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VMOVUPS 0(R12), Y8
 	VMOVUPS 32(R12), Y9
 	VBROADCASTSS (AX), Y10
@@ -2959,6 +3360,7 @@ many:
 	VBROADCASTSS 12(BX)(R9*1), Y13
 	VFMADD231PS Y8, Y13, Y6
 	VFMADD231PS Y9, Y13, Y7
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	ADDQ $16, BX
@@ -3067,7 +3469,7 @@ store:
 	VMOVUPS Y7, 32(BX)(R9*1)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET
@@ -3077,7 +3479,7 @@ TEXT ·tile5x16AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 tile:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -3106,6 +3508,27 @@ tile:
 	VMOVUPS (BX)(R9*1), Y8
 	VMOVUPS 32(BX)(R9*1), Y9
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	MOVQ DX, AX
+	MOVQ tileArgs_chalf(DI), BX
+	ADDQ DX, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (AX)(R9*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	ADDQ R13, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (AX)(R9*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	MOVQ SI, AX
 	MOVQ tileArgs_half(DI), BX
@@ -3120,6 +3543,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VMOVUPS 0(R12), Y10
 	VMOVUPS 32(R12), Y11
 	VBROADCASTSS (AX), Y12
@@ -3188,6 +3613,7 @@ many:
 	VBROADCASTSS 12(BX)(R9*1), Y12
 	VFMADD231PS Y10, Y12, Y8
 	VFMADD231PS Y11, Y12, Y9
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	ADDQ $16, BX
@@ -3309,7 +3735,7 @@ store:
 	VMOVUPS Y9, 32(BX)(R9*1)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET
@@ -3319,7 +3745,7 @@ TEXT ·tile6x16AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 tile:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -3352,6 +3778,29 @@ tile:
 	VMOVUPS (BX)(R9*2), Y10
 	VMOVUPS 32(BX)(R9*2), Y11
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	MOVQ DX, AX
+	MOVQ tileArgs_chalf(DI), BX
+	ADDQ DX, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (AX)(R9*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R9*2)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	ADDQ R13, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 (AX)(R9*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R9*2)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	MOVQ SI, AX
 	MOVQ tileArgs_half(DI), BX
@@ -3366,6 +3815,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VMOVUPS 0(R12), Y12
 	VMOVUPS 32(R12), Y13
 	VBROADCASTSS (AX), Y14
@@ -3446,6 +3897,7 @@ many:
 	VBROADCASTSS 12(BX)(R9*2), Y15
 	VFMADD231PS Y12, Y15, Y10
 	VFMADD231PS Y13, Y15, Y11
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	ADDQ $16, BX
@@ -3580,7 +4032,7 @@ store:
 	VMOVUPS Y11, 32(BX)(R9*2)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET
@@ -3590,7 +4042,7 @@ TEXT ·tile1x24AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 	MOVQ tileArgs_panel(DI), R8
 tile:
 	VXORPS Y0, Y0, Y0
@@ -3604,6 +4056,18 @@ tile:
 	VMOVUPS 32(AX), Y1
 	VMOVUPS 64(AX), Y2
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	MOVQ DX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	MOVQ SI, AX
 	MOVQ tileArgs_w(DI), R12
@@ -3616,6 +4080,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS 0(R12), Y4, Y0
 	VFMADD231PS 32(R12), Y4, Y1
@@ -3632,6 +4098,7 @@ many:
 	VFMADD231PS 192(R12), Y7, Y0
 	VFMADD231PS 224(R12), Y7, Y1
 	VFMADD231PS 192(R12)(R8*1), Y7, Y2
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	SUBQ $4, R13
@@ -3699,7 +4166,7 @@ store:
 	VMOVUPS Y2, 64(AX)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET
@@ -3709,7 +4176,7 @@ TEXT ·tile2x24AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 	MOVQ tileArgs_panel(DI), R8
 tile:
 	VXORPS Y0, Y0, Y0
@@ -3731,6 +4198,25 @@ tile:
 	VMOVUPS 32(BX), Y4
 	VMOVUPS 64(BX), Y5
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	MOVQ DX, AX
+	MOVQ tileArgs_chalf(DI), BX
+	ADDQ DX, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	ADDQ R13, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	MOVQ SI, AX
 	MOVQ tileArgs_half(DI), BX
@@ -3745,6 +4231,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VMOVUPS 0(R12), Y6
 	VMOVUPS 32(R12), Y7
 	VMOVUPS 0(R12)(R8*1), Y8
@@ -3789,6 +4277,7 @@ many:
 	VFMADD231PS Y6, Y10, Y3
 	VFMADD231PS Y7, Y10, Y4
 	VFMADD231PS Y8, Y10, Y5
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	ADDQ $16, BX
@@ -3886,7 +4375,7 @@ store:
 	VMOVUPS Y5, 64(BX)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET
@@ -3896,7 +4385,7 @@ TEXT ·tile3x24AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 	MOVQ tileArgs_panel(DI), R8
 tile:
 	VXORPS Y0, Y0, Y0
@@ -3924,6 +4413,29 @@ tile:
 	VMOVUPS 32(BX), Y7
 	VMOVUPS 64(BX), Y8
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	MOVQ DX, AX
+	MOVQ tileArgs_chalf(DI), BX
+	ADDQ DX, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 64(AX)(R9*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	ADDQ R13, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 64(AX)(R9*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	MOVQ SI, AX
 	MOVQ tileArgs_half(DI), BX
@@ -3938,6 +4450,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VMOVUPS 0(R12), Y9
 	VMOVUPS 32(R12), Y10
 	VMOVUPS 0(R12)(R8*1), Y11
@@ -3998,6 +4512,7 @@ many:
 	VFMADD231PS Y9, Y14, Y6
 	VFMADD231PS Y10, Y14, Y7
 	VFMADD231PS Y11, Y14, Y8
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	ADDQ $16, BX
@@ -4114,7 +4629,7 @@ store:
 	VMOVUPS Y8, 64(BX)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET
@@ -4124,7 +4639,7 @@ TEXT ·tile4x24AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 	MOVQ tileArgs_panel(DI), R8
 tile:
 	VXORPS Y0, Y0, Y0
@@ -4158,6 +4673,33 @@ tile:
 	VMOVUPS 32(BX)(R9*1), Y10
 	VMOVUPS 64(BX)(R9*1), Y11
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	MOVQ DX, AX
+	MOVQ tileArgs_chalf(DI), BX
+	ADDQ DX, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 64(AX)(R9*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 64(BX)(R9*1)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	ADDQ R13, BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 64(AX)(R9*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 64(BX)(R9*1)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	MOVQ SI, AX
 	MOVQ tileArgs_half(DI), BX
@@ -4172,6 +4714,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VMOVUPS 0(R12), Y12
 	VMOVUPS 32(R12), Y13
 	VMOVUPS 0(R12)(R8*1), Y14
@@ -4248,6 +4792,7 @@ many:
 	VFMADD231PS Y12, Y15, Y9
 	VFMADD231PS Y13, Y15, Y10
 	VFMADD231PS Y14, Y15, Y11
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	ADDQ $16, BX
@@ -4383,7 +4928,7 @@ store:
 	VMOVUPS Y11, 64(BX)(R9*1)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET
@@ -4393,7 +4938,7 @@ TEXT ·tile1x64AVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
 	MOVQ tileArgs_a(DI), SI
 	MOVQ tileArgs_c(DI), DX
-	MOVQ tileArgs_tiles(DI), R11
+	MOVQ tileArgs_fetch(DI), R11
 	MOVQ tileArgs_panel(DI), R8
 tile:
 	VXORPS Y0, Y0, Y0
@@ -4417,6 +4962,22 @@ tile:
 	VMOVUPS 192(AX), Y6
 	VMOVUPS 224(AX), Y7
 start:
+	MOVQ tileArgs_ldc(DI), R9
+	MOVQ DX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	MOVQ tileArgs_res(DI), R13
+	TESTQ R13, R13
+	JEQ sum
+	SUBQ tileArgs_c(DI), R13
+	ADDQ R13, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+sum:
 	MOVQ tileArgs_lda(DI), R9
 	MOVQ SI, AX
 	LEAQ (R8)(R8*2), R15
@@ -4430,6 +4991,8 @@ tap:
 	JLT few
 	PCALIGN $32
 many:
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
 	VBROADCASTSS (AX), Y9
 	VFMADD231PS 0(R12), Y9, Y0
 	VFMADD231PS 32(R12), Y9, Y1
@@ -4466,6 +5029,7 @@ many:
 	VFMADD231PS 224(R12)(R8*2), Y12, Y5
 	VFMADD231PS 192(R12)(R15*1), Y12, Y6
 	VFMADD231PS 224(R12)(R15*1), Y12, Y7
+	ADDQ tileArgs_fetchstep(DI), R11
 	ADDQ $256, R12
 	ADDQ $16, AX
 	SUBQ $4, R13
@@ -4573,7 +5137,7 @@ store:
 	VMOVUPS Y7, 224(AX)
 	ADDQ tileArgs_next(DI), SI
 	ADDQ tileArgs_cnext(DI), DX
-	DECQ R11
+	DECQ tileArgs_tiles(DI)
 	JNE tile
 	VZEROUPPER
 	RET

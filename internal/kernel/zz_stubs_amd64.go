@@ -2,357 +2,499 @@
 
 package kernel
 
-// tile1x8AVX2 is tile with 1 rows and 8 channels.
+// tile1x8AVX2 computes, for t < tiles, i < 1 and j < 8,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile1x8AVX2(p *tileArgs)
 
-// tile2x8AVX2 is tile with 2 rows and 8 channels.
+// tile2x8AVX2 computes, for t < tiles, i < 2 and j < 8,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile2x8AVX2(p *tileArgs)
 
-// tile3x8AVX2 is tile with 3 rows and 8 channels.
+// tile3x8AVX2 computes, for t < tiles, i < 3 and j < 8,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile3x8AVX2(p *tileArgs)
 
-// tile4x8AVX2 is tile with 4 rows and 8 channels.
+// tile4x8AVX2 computes, for t < tiles, i < 4 and j < 8,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile4x8AVX2(p *tileArgs)
 
-// tile5x8AVX2 is tile with 5 rows and 8 channels.
+// tile5x8AVX2 computes, for t < tiles, i < 5 and j < 8,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile5x8AVX2(p *tileArgs)
 
-// tile6x8AVX2 is tile with 6 rows and 8 channels.
+// tile6x8AVX2 computes, for t < tiles, i < 6 and j < 8,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile6x8AVX2(p *tileArgs)
 
-// tile7x8AVX2 is tile with 7 rows and 8 channels.
+// tile7x8AVX2 computes, for t < tiles, i < 7 and j < 8,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile7x8AVX2(p *tileArgs)
 
-// tile8x8AVX2 is tile with 8 rows and 8 channels.
+// tile8x8AVX2 computes, for t < tiles, i < 8 and j < 8,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile8x8AVX2(p *tileArgs)
 
-// tile9x8AVX2 is tile with 9 rows and 8 channels.
+// tile9x8AVX2 computes, for t < tiles, i < 9 and j < 8,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile9x8AVX2(p *tileArgs)
 
-// tile10x8AVX2 is tile with 10 rows and 8 channels.
+// tile10x8AVX2 computes, for t < tiles, i < 10 and j < 8,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile10x8AVX2(p *tileArgs)
 
-// tile11x8AVX2 is tile with 11 rows and 8 channels.
+// tile11x8AVX2 computes, for t < tiles, i < 11 and j < 8,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile11x8AVX2(p *tileArgs)
 
-// tile12x8AVX2 is tile with 12 rows and 8 channels.
+// tile12x8AVX2 computes, for t < tiles, i < 12 and j < 8,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile12x8AVX2(p *tileArgs)
 
-// tile1x16AVX2 is tile with 1 rows and 16 channels.
+// tile1x16AVX2 computes, for t < tiles, i < 1 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile1x16AVX2(p *tileArgs)
 
-// tile2x16AVX2 is tile with 2 rows and 16 channels.
+// tile2x16AVX2 computes, for t < tiles, i < 2 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile2x16AVX2(p *tileArgs)
 
-// tile3x16AVX2 is tile with 3 rows and 16 channels.
+// tile3x16AVX2 computes, for t < tiles, i < 3 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile3x16AVX2(p *tileArgs)
 
-// tile4x16AVX2 is tile with 4 rows and 16 channels.
+// tile4x16AVX2 computes, for t < tiles, i < 4 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile4x16AVX2(p *tileArgs)
 
-// tile5x16AVX2 is tile with 5 rows and 16 channels.
+// tile5x16AVX2 computes, for t < tiles, i < 5 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile5x16AVX2(p *tileArgs)
 
-// tile6x16AVX2 is tile with 6 rows and 16 channels.
+// tile6x16AVX2 computes, for t < tiles, i < 6 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile6x16AVX2(p *tileArgs)
 
-// tile1x24AVX2 is tile with 1 rows and 24 channels.
+// tile1x24AVX2 computes, for t < tiles, i < 1 and j < 24,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile1x24AVX2(p *tileArgs)
 
-// tile2x24AVX2 is tile with 2 rows and 24 channels.
+// tile2x24AVX2 computes, for t < tiles, i < 2 and j < 24,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile2x24AVX2(p *tileArgs)
 
-// tile3x24AVX2 is tile with 3 rows and 24 channels.
+// tile3x24AVX2 computes, for t < tiles, i < 3 and j < 24,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile3x24AVX2(p *tileArgs)
 
-// tile4x24AVX2 is tile with 4 rows and 24 channels.
+// tile4x24AVX2 computes, for t < tiles, i < 4 and j < 24,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile4x24AVX2(p *tileArgs)
 
-// tile1x64AVX2 is tile with 1 rows and 64 channels.
+// tile1x64AVX2 computes, for t < tiles, i < 1 and j < 64,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile1x64AVX2(p *tileArgs)
 
-// depthwise3s1x1AVX2 is depthwise with a 3×3 kernel, stride 1, 1 outputs a tile.
+// depthwise3s1x1AVX2 computes, for t < tiles, o < 1 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x1AVX2(p *windowArgs)
 
-// depthwise3s1x2AVX2 is depthwise with a 3×3 kernel, stride 1, 2 outputs a tile.
+// depthwise3s1x2AVX2 computes, for t < tiles, o < 2 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x2AVX2(p *windowArgs)
 
-// depthwise3s1x3AVX2 is depthwise with a 3×3 kernel, stride 1, 3 outputs a tile.
+// depthwise3s1x3AVX2 computes, for t < tiles, o < 3 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x3AVX2(p *windowArgs)
 
-// depthwise3s1x4AVX2 is depthwise with a 3×3 kernel, stride 1, 4 outputs a tile.
+// depthwise3s1x4AVX2 computes, for t < tiles, o < 4 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x4AVX2(p *windowArgs)
 
-// depthwise3s1x5AVX2 is depthwise with a 3×3 kernel, stride 1, 5 outputs a tile.
+// depthwise3s1x5AVX2 computes, for t < tiles, o < 5 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x5AVX2(p *windowArgs)
 
-// depthwise3s1x6AVX2 is depthwise with a 3×3 kernel, stride 1, 6 outputs a tile.
+// depthwise3s1x6AVX2 computes, for t < tiles, o < 6 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x6AVX2(p *windowArgs)
 
-// depthwise3s1x7AVX2 is depthwise with a 3×3 kernel, stride 1, 7 outputs a tile.
+// depthwise3s1x7AVX2 computes, for t < tiles, o < 7 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x7AVX2(p *windowArgs)
 
-// depthwise3s1x8AVX2 is depthwise with a 3×3 kernel, stride 1, 8 outputs a tile.
+// depthwise3s1x8AVX2 computes, for t < tiles, o < 8 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x8AVX2(p *windowArgs)
 
-// depthwise3s2x1AVX2 is depthwise with a 3×3 kernel, stride 2, 1 outputs a tile.
+// depthwise3s2x1AVX2 computes, for t < tiles, o < 1 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x1AVX2(p *windowArgs)
 
-// depthwise3s2x2AVX2 is depthwise with a 3×3 kernel, stride 2, 2 outputs a tile.
+// depthwise3s2x2AVX2 computes, for t < tiles, o < 2 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x2AVX2(p *windowArgs)
 
-// depthwise3s2x3AVX2 is depthwise with a 3×3 kernel, stride 2, 3 outputs a tile.
+// depthwise3s2x3AVX2 computes, for t < tiles, o < 3 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x3AVX2(p *windowArgs)
 
-// depthwise3s2x4AVX2 is depthwise with a 3×3 kernel, stride 2, 4 outputs a tile.
+// depthwise3s2x4AVX2 computes, for t < tiles, o < 4 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x4AVX2(p *windowArgs)
 
-// depthwise3s2x5AVX2 is depthwise with a 3×3 kernel, stride 2, 5 outputs a tile.
+// depthwise3s2x5AVX2 computes, for t < tiles, o < 5 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x5AVX2(p *windowArgs)
 
-// depthwise3s2x6AVX2 is depthwise with a 3×3 kernel, stride 2, 6 outputs a tile.
+// depthwise3s2x6AVX2 computes, for t < tiles, o < 6 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x6AVX2(p *windowArgs)
 
-// depthwise3s2x7AVX2 is depthwise with a 3×3 kernel, stride 2, 7 outputs a tile.
+// depthwise3s2x7AVX2 computes, for t < tiles, o < 7 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x7AVX2(p *windowArgs)
 
-// depthwise3s2x8AVX2 is depthwise with a 3×3 kernel, stride 2, 8 outputs a tile.
+// depthwise3s2x8AVX2 computes, for t < tiles, o < 8 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x8AVX2(p *windowArgs)
 
-// depthwise5s1x1AVX2 is depthwise with a 5×5 kernel, stride 1, 1 outputs a tile.
+// depthwise5s1x1AVX2 computes, for t < tiles, o < 1 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x1AVX2(p *windowArgs)
 
-// depthwise5s1x2AVX2 is depthwise with a 5×5 kernel, stride 1, 2 outputs a tile.
+// depthwise5s1x2AVX2 computes, for t < tiles, o < 2 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x2AVX2(p *windowArgs)
 
-// depthwise5s1x3AVX2 is depthwise with a 5×5 kernel, stride 1, 3 outputs a tile.
+// depthwise5s1x3AVX2 computes, for t < tiles, o < 3 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x3AVX2(p *windowArgs)
 
-// depthwise5s1x4AVX2 is depthwise with a 5×5 kernel, stride 1, 4 outputs a tile.
+// depthwise5s1x4AVX2 computes, for t < tiles, o < 4 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x4AVX2(p *windowArgs)
 
-// depthwise5s1x5AVX2 is depthwise with a 5×5 kernel, stride 1, 5 outputs a tile.
+// depthwise5s1x5AVX2 computes, for t < tiles, o < 5 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x5AVX2(p *windowArgs)
 
-// depthwise5s1x6AVX2 is depthwise with a 5×5 kernel, stride 1, 6 outputs a tile.
+// depthwise5s1x6AVX2 computes, for t < tiles, o < 6 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x6AVX2(p *windowArgs)
 
-// depthwise5s1x7AVX2 is depthwise with a 5×5 kernel, stride 1, 7 outputs a tile.
+// depthwise5s1x7AVX2 computes, for t < tiles, o < 7 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x7AVX2(p *windowArgs)
 
-// depthwise5s1x8AVX2 is depthwise with a 5×5 kernel, stride 1, 8 outputs a tile.
+// depthwise5s1x8AVX2 computes, for t < tiles, o < 8 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x8AVX2(p *windowArgs)
 
-// depthwise5s2x1AVX2 is depthwise with a 5×5 kernel, stride 2, 1 outputs a tile.
+// depthwise5s2x1AVX2 computes, for t < tiles, o < 1 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x1AVX2(p *windowArgs)
 
-// depthwise5s2x2AVX2 is depthwise with a 5×5 kernel, stride 2, 2 outputs a tile.
+// depthwise5s2x2AVX2 computes, for t < tiles, o < 2 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x2AVX2(p *windowArgs)
 
-// depthwise5s2x3AVX2 is depthwise with a 5×5 kernel, stride 2, 3 outputs a tile.
+// depthwise5s2x3AVX2 computes, for t < tiles, o < 3 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x3AVX2(p *windowArgs)
 
-// depthwise5s2x4AVX2 is depthwise with a 5×5 kernel, stride 2, 4 outputs a tile.
+// depthwise5s2x4AVX2 computes, for t < tiles, o < 4 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x4AVX2(p *windowArgs)
 
-// depthwise5s2x5AVX2 is depthwise with a 5×5 kernel, stride 2, 5 outputs a tile.
+// depthwise5s2x5AVX2 computes, for t < tiles, o < 5 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x5AVX2(p *windowArgs)
 
-// depthwise5s2x6AVX2 is depthwise with a 5×5 kernel, stride 2, 6 outputs a tile.
+// depthwise5s2x6AVX2 computes, for t < tiles, o < 6 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x6AVX2(p *windowArgs)
 
-// depthwise5s2x7AVX2 is depthwise with a 5×5 kernel, stride 2, 7 outputs a tile.
+// depthwise5s2x7AVX2 computes, for t < tiles, o < 7 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x7AVX2(p *windowArgs)
 
-// depthwise5s2x8AVX2 is depthwise with a 5×5 kernel, stride 2, 8 outputs a tile.
+// depthwise5s2x8AVX2 computes, for t < tiles, o < 8 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x8AVX2(p *windowArgs)
 
-// grouped3s1x1AVX2 is grouped with a 3×3 kernel, stride 1, 1 outputs a tile.
+// grouped3s1x1AVX2 computes, for t < tiles, o < 1 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s1x1AVX2(p *windowArgs)
 
-// grouped3s1x2AVX2 is grouped with a 3×3 kernel, stride 1, 2 outputs a tile.
+// grouped3s1x2AVX2 computes, for t < tiles, o < 2 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s1x2AVX2(p *windowArgs)
 
-// grouped3s1x3AVX2 is grouped with a 3×3 kernel, stride 1, 3 outputs a tile.
+// grouped3s1x3AVX2 computes, for t < tiles, o < 3 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s1x3AVX2(p *windowArgs)
 
-// grouped3s1x4AVX2 is grouped with a 3×3 kernel, stride 1, 4 outputs a tile.
+// grouped3s1x4AVX2 computes, for t < tiles, o < 4 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s1x4AVX2(p *windowArgs)
 
-// grouped3s1x5AVX2 is grouped with a 3×3 kernel, stride 1, 5 outputs a tile.
+// grouped3s1x5AVX2 computes, for t < tiles, o < 5 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s1x5AVX2(p *windowArgs)
 
-// grouped3s1x6AVX2 is grouped with a 3×3 kernel, stride 1, 6 outputs a tile.
+// grouped3s1x6AVX2 computes, for t < tiles, o < 6 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s1x6AVX2(p *windowArgs)
 
-// grouped3s1x7AVX2 is grouped with a 3×3 kernel, stride 1, 7 outputs a tile.
+// grouped3s1x7AVX2 computes, for t < tiles, o < 7 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s1x7AVX2(p *windowArgs)
 
-// grouped3s1x8AVX2 is grouped with a 3×3 kernel, stride 1, 8 outputs a tile.
+// grouped3s1x8AVX2 computes, for t < tiles, o < 8 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s1x8AVX2(p *windowArgs)
 
-// grouped3s2x1AVX2 is grouped with a 3×3 kernel, stride 2, 1 outputs a tile.
+// grouped3s2x1AVX2 computes, for t < tiles, o < 1 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s2x1AVX2(p *windowArgs)
 
-// grouped3s2x2AVX2 is grouped with a 3×3 kernel, stride 2, 2 outputs a tile.
+// grouped3s2x2AVX2 computes, for t < tiles, o < 2 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s2x2AVX2(p *windowArgs)
 
-// grouped3s2x3AVX2 is grouped with a 3×3 kernel, stride 2, 3 outputs a tile.
+// grouped3s2x3AVX2 computes, for t < tiles, o < 3 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s2x3AVX2(p *windowArgs)
 
-// grouped3s2x4AVX2 is grouped with a 3×3 kernel, stride 2, 4 outputs a tile.
+// grouped3s2x4AVX2 computes, for t < tiles, o < 4 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s2x4AVX2(p *windowArgs)
 
-// grouped3s2x5AVX2 is grouped with a 3×3 kernel, stride 2, 5 outputs a tile.
+// grouped3s2x5AVX2 computes, for t < tiles, o < 5 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s2x5AVX2(p *windowArgs)
 
-// grouped3s2x6AVX2 is grouped with a 3×3 kernel, stride 2, 6 outputs a tile.
+// grouped3s2x6AVX2 computes, for t < tiles, o < 6 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s2x6AVX2(p *windowArgs)
 
-// grouped3s2x7AVX2 is grouped with a 3×3 kernel, stride 2, 7 outputs a tile.
+// grouped3s2x7AVX2 computes, for t < tiles, o < 7 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s2x7AVX2(p *windowArgs)
 
-// grouped3s2x8AVX2 is grouped with a 3×3 kernel, stride 2, 8 outputs a tile.
+// grouped3s2x8AVX2 computes, for t < tiles, o < 8 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s2x8AVX2(p *windowArgs)
@@ -411,612 +553,856 @@ func sumPoolAVX2(p *poolArgs)
 //go:noescape
 func meanAVX2(p *poolArgs)
 
-// tile1x16AVX512 is tile with 1 rows and 16 channels.
+// tile1x16AVX512 computes, for t < tiles, i < 1 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile1x16AVX512(p *tileArgs)
 
-// tile2x16AVX512 is tile with 2 rows and 16 channels.
+// tile2x16AVX512 computes, for t < tiles, i < 2 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile2x16AVX512(p *tileArgs)
 
-// tile3x16AVX512 is tile with 3 rows and 16 channels.
+// tile3x16AVX512 computes, for t < tiles, i < 3 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile3x16AVX512(p *tileArgs)
 
-// tile4x16AVX512 is tile with 4 rows and 16 channels.
+// tile4x16AVX512 computes, for t < tiles, i < 4 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile4x16AVX512(p *tileArgs)
 
-// tile5x16AVX512 is tile with 5 rows and 16 channels.
+// tile5x16AVX512 computes, for t < tiles, i < 5 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile5x16AVX512(p *tileArgs)
 
-// tile6x16AVX512 is tile with 6 rows and 16 channels.
+// tile6x16AVX512 computes, for t < tiles, i < 6 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile6x16AVX512(p *tileArgs)
 
-// tile7x16AVX512 is tile with 7 rows and 16 channels.
+// tile7x16AVX512 computes, for t < tiles, i < 7 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile7x16AVX512(p *tileArgs)
 
-// tile8x16AVX512 is tile with 8 rows and 16 channels.
+// tile8x16AVX512 computes, for t < tiles, i < 8 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile8x16AVX512(p *tileArgs)
 
-// tile9x16AVX512 is tile with 9 rows and 16 channels.
+// tile9x16AVX512 computes, for t < tiles, i < 9 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile9x16AVX512(p *tileArgs)
 
-// tile10x16AVX512 is tile with 10 rows and 16 channels.
+// tile10x16AVX512 computes, for t < tiles, i < 10 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile10x16AVX512(p *tileArgs)
 
-// tile11x16AVX512 is tile with 11 rows and 16 channels.
+// tile11x16AVX512 computes, for t < tiles, i < 11 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile11x16AVX512(p *tileArgs)
 
-// tile12x16AVX512 is tile with 12 rows and 16 channels.
+// tile12x16AVX512 computes, for t < tiles, i < 12 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile12x16AVX512(p *tileArgs)
 
-// tile13x16AVX512 is tile with 13 rows and 16 channels.
+// tile13x16AVX512 computes, for t < tiles, i < 13 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile13x16AVX512(p *tileArgs)
 
-// tile14x16AVX512 is tile with 14 rows and 16 channels.
+// tile14x16AVX512 computes, for t < tiles, i < 14 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile14x16AVX512(p *tileArgs)
 
-// tile1x32AVX512 is tile with 1 rows and 32 channels.
+// tile1x32AVX512 computes, for t < tiles, i < 1 and j < 32,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile1x32AVX512(p *tileArgs)
 
-// tile2x32AVX512 is tile with 2 rows and 32 channels.
+// tile2x32AVX512 computes, for t < tiles, i < 2 and j < 32,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile2x32AVX512(p *tileArgs)
 
-// tile3x32AVX512 is tile with 3 rows and 32 channels.
+// tile3x32AVX512 computes, for t < tiles, i < 3 and j < 32,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile3x32AVX512(p *tileArgs)
 
-// tile4x32AVX512 is tile with 4 rows and 32 channels.
+// tile4x32AVX512 computes, for t < tiles, i < 4 and j < 32,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile4x32AVX512(p *tileArgs)
 
-// tile5x32AVX512 is tile with 5 rows and 32 channels.
+// tile5x32AVX512 computes, for t < tiles, i < 5 and j < 32,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile5x32AVX512(p *tileArgs)
 
-// tile6x32AVX512 is tile with 6 rows and 32 channels.
+// tile6x32AVX512 computes, for t < tiles, i < 6 and j < 32,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile6x32AVX512(p *tileArgs)
 
-// tile7x32AVX512 is tile with 7 rows and 32 channels.
+// tile7x32AVX512 computes, for t < tiles, i < 7 and j < 32,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile7x32AVX512(p *tileArgs)
 
-// tile8x32AVX512 is tile with 8 rows and 32 channels.
+// tile8x32AVX512 computes, for t < tiles, i < 8 and j < 32,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile8x32AVX512(p *tileArgs)
 
-// tile9x32AVX512 is tile with 9 rows and 32 channels.
+// tile9x32AVX512 computes, for t < tiles, i < 9 and j < 32,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile9x32AVX512(p *tileArgs)
 
-// tile10x32AVX512 is tile with 10 rows and 32 channels.
+// tile10x32AVX512 computes, for t < tiles, i < 10 and j < 32,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile10x32AVX512(p *tileArgs)
 
-// tile11x32AVX512 is tile with 11 rows and 32 channels.
+// tile11x32AVX512 computes, for t < tiles, i < 11 and j < 32,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile11x32AVX512(p *tileArgs)
 
-// tile12x32AVX512 is tile with 12 rows and 32 channels.
+// tile12x32AVX512 computes, for t < tiles, i < 12 and j < 32,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile12x32AVX512(p *tileArgs)
 
-// tile13x32AVX512 is tile with 13 rows and 32 channels.
+// tile13x32AVX512 computes, for t < tiles, i < 13 and j < 32,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile13x32AVX512(p *tileArgs)
 
-// tile14x32AVX512 is tile with 14 rows and 32 channels.
+// tile14x32AVX512 computes, for t < tiles, i < 14 and j < 32,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile14x32AVX512(p *tileArgs)
 
-// tile1x48AVX512 is tile with 1 rows and 48 channels.
+// tile1x48AVX512 computes, for t < tiles, i < 1 and j < 48,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile1x48AVX512(p *tileArgs)
 
-// tile2x48AVX512 is tile with 2 rows and 48 channels.
+// tile2x48AVX512 computes, for t < tiles, i < 2 and j < 48,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile2x48AVX512(p *tileArgs)
 
-// tile3x48AVX512 is tile with 3 rows and 48 channels.
+// tile3x48AVX512 computes, for t < tiles, i < 3 and j < 48,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile3x48AVX512(p *tileArgs)
 
-// tile4x48AVX512 is tile with 4 rows and 48 channels.
+// tile4x48AVX512 computes, for t < tiles, i < 4 and j < 48,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile4x48AVX512(p *tileArgs)
 
-// tile5x48AVX512 is tile with 5 rows and 48 channels.
+// tile5x48AVX512 computes, for t < tiles, i < 5 and j < 48,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile5x48AVX512(p *tileArgs)
 
-// tile6x48AVX512 is tile with 6 rows and 48 channels.
+// tile6x48AVX512 computes, for t < tiles, i < 6 and j < 48,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile6x48AVX512(p *tileArgs)
 
-// tile7x48AVX512 is tile with 7 rows and 48 channels.
+// tile7x48AVX512 computes, for t < tiles, i < 7 and j < 48,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile7x48AVX512(p *tileArgs)
 
-// tile8x48AVX512 is tile with 8 rows and 48 channels.
+// tile8x48AVX512 computes, for t < tiles, i < 8 and j < 48,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile8x48AVX512(p *tileArgs)
 
-// tile9x48AVX512 is tile with 9 rows and 48 channels.
+// tile9x48AVX512 computes, for t < tiles, i < 9 and j < 48,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile9x48AVX512(p *tileArgs)
 
-// tile1x64AVX512 is tile with 1 rows and 64 channels.
+// tile1x64AVX512 computes, for t < tiles, i < 1 and j < 64,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile1x64AVX512(p *tileArgs)
 
-// depthwise3s1x1AVX512 is depthwise with a 3×3 kernel, stride 1, 1 outputs a tile.
+// depthwise3s1x1AVX512 computes, for t < tiles, o < 1 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x1AVX512(p *windowArgs)
 
-// depthwise3s1x2AVX512 is depthwise with a 3×3 kernel, stride 1, 2 outputs a tile.
+// depthwise3s1x2AVX512 computes, for t < tiles, o < 2 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x2AVX512(p *windowArgs)
 
-// depthwise3s1x3AVX512 is depthwise with a 3×3 kernel, stride 1, 3 outputs a tile.
+// depthwise3s1x3AVX512 computes, for t < tiles, o < 3 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x3AVX512(p *windowArgs)
 
-// depthwise3s1x4AVX512 is depthwise with a 3×3 kernel, stride 1, 4 outputs a tile.
+// depthwise3s1x4AVX512 computes, for t < tiles, o < 4 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x4AVX512(p *windowArgs)
 
-// depthwise3s1x5AVX512 is depthwise with a 3×3 kernel, stride 1, 5 outputs a tile.
+// depthwise3s1x5AVX512 computes, for t < tiles, o < 5 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x5AVX512(p *windowArgs)
 
-// depthwise3s1x6AVX512 is depthwise with a 3×3 kernel, stride 1, 6 outputs a tile.
+// depthwise3s1x6AVX512 computes, for t < tiles, o < 6 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x6AVX512(p *windowArgs)
 
-// depthwise3s1x7AVX512 is depthwise with a 3×3 kernel, stride 1, 7 outputs a tile.
+// depthwise3s1x7AVX512 computes, for t < tiles, o < 7 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x7AVX512(p *windowArgs)
 
-// depthwise3s1x8AVX512 is depthwise with a 3×3 kernel, stride 1, 8 outputs a tile.
+// depthwise3s1x8AVX512 computes, for t < tiles, o < 8 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x8AVX512(p *windowArgs)
 
-// depthwise3s1x9AVX512 is depthwise with a 3×3 kernel, stride 1, 9 outputs a tile.
+// depthwise3s1x9AVX512 computes, for t < tiles, o < 9 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x9AVX512(p *windowArgs)
 
-// depthwise3s1x10AVX512 is depthwise with a 3×3 kernel, stride 1, 10 outputs a tile.
+// depthwise3s1x10AVX512 computes, for t < tiles, o < 10 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x10AVX512(p *windowArgs)
 
-// depthwise3s1x11AVX512 is depthwise with a 3×3 kernel, stride 1, 11 outputs a tile.
+// depthwise3s1x11AVX512 computes, for t < tiles, o < 11 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x11AVX512(p *windowArgs)
 
-// depthwise3s1x12AVX512 is depthwise with a 3×3 kernel, stride 1, 12 outputs a tile.
+// depthwise3s1x12AVX512 computes, for t < tiles, o < 12 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x12AVX512(p *windowArgs)
 
-// depthwise3s1x13AVX512 is depthwise with a 3×3 kernel, stride 1, 13 outputs a tile.
+// depthwise3s1x13AVX512 computes, for t < tiles, o < 13 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x13AVX512(p *windowArgs)
 
-// depthwise3s1x14AVX512 is depthwise with a 3×3 kernel, stride 1, 14 outputs a tile.
+// depthwise3s1x14AVX512 computes, for t < tiles, o < 14 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x14AVX512(p *windowArgs)
 
-// depthwise3s2x1AVX512 is depthwise with a 3×3 kernel, stride 2, 1 outputs a tile.
+// depthwise3s2x1AVX512 computes, for t < tiles, o < 1 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x1AVX512(p *windowArgs)
 
-// depthwise3s2x2AVX512 is depthwise with a 3×3 kernel, stride 2, 2 outputs a tile.
+// depthwise3s2x2AVX512 computes, for t < tiles, o < 2 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x2AVX512(p *windowArgs)
 
-// depthwise3s2x3AVX512 is depthwise with a 3×3 kernel, stride 2, 3 outputs a tile.
+// depthwise3s2x3AVX512 computes, for t < tiles, o < 3 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x3AVX512(p *windowArgs)
 
-// depthwise3s2x4AVX512 is depthwise with a 3×3 kernel, stride 2, 4 outputs a tile.
+// depthwise3s2x4AVX512 computes, for t < tiles, o < 4 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x4AVX512(p *windowArgs)
 
-// depthwise3s2x5AVX512 is depthwise with a 3×3 kernel, stride 2, 5 outputs a tile.
+// depthwise3s2x5AVX512 computes, for t < tiles, o < 5 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x5AVX512(p *windowArgs)
 
-// depthwise3s2x6AVX512 is depthwise with a 3×3 kernel, stride 2, 6 outputs a tile.
+// depthwise3s2x6AVX512 computes, for t < tiles, o < 6 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x6AVX512(p *windowArgs)
 
-// depthwise3s2x7AVX512 is depthwise with a 3×3 kernel, stride 2, 7 outputs a tile.
+// depthwise3s2x7AVX512 computes, for t < tiles, o < 7 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x7AVX512(p *windowArgs)
 
-// depthwise3s2x8AVX512 is depthwise with a 3×3 kernel, stride 2, 8 outputs a tile.
+// depthwise3s2x8AVX512 computes, for t < tiles, o < 8 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x8AVX512(p *windowArgs)
 
-// depthwise3s2x9AVX512 is depthwise with a 3×3 kernel, stride 2, 9 outputs a tile.
+// depthwise3s2x9AVX512 computes, for t < tiles, o < 9 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x9AVX512(p *windowArgs)
 
-// depthwise3s2x10AVX512 is depthwise with a 3×3 kernel, stride 2, 10 outputs a tile.
+// depthwise3s2x10AVX512 computes, for t < tiles, o < 10 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x10AVX512(p *windowArgs)
 
-// depthwise3s2x11AVX512 is depthwise with a 3×3 kernel, stride 2, 11 outputs a tile.
+// depthwise3s2x11AVX512 computes, for t < tiles, o < 11 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x11AVX512(p *windowArgs)
 
-// depthwise3s2x12AVX512 is depthwise with a 3×3 kernel, stride 2, 12 outputs a tile.
+// depthwise3s2x12AVX512 computes, for t < tiles, o < 12 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x12AVX512(p *windowArgs)
 
-// depthwise3s2x13AVX512 is depthwise with a 3×3 kernel, stride 2, 13 outputs a tile.
+// depthwise3s2x13AVX512 computes, for t < tiles, o < 13 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x13AVX512(p *windowArgs)
 
-// depthwise3s2x14AVX512 is depthwise with a 3×3 kernel, stride 2, 14 outputs a tile.
+// depthwise3s2x14AVX512 computes, for t < tiles, o < 14 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x14AVX512(p *windowArgs)
 
-// depthwise5s1x1AVX512 is depthwise with a 5×5 kernel, stride 1, 1 outputs a tile.
+// depthwise5s1x1AVX512 computes, for t < tiles, o < 1 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x1AVX512(p *windowArgs)
 
-// depthwise5s1x2AVX512 is depthwise with a 5×5 kernel, stride 1, 2 outputs a tile.
+// depthwise5s1x2AVX512 computes, for t < tiles, o < 2 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x2AVX512(p *windowArgs)
 
-// depthwise5s1x3AVX512 is depthwise with a 5×5 kernel, stride 1, 3 outputs a tile.
+// depthwise5s1x3AVX512 computes, for t < tiles, o < 3 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x3AVX512(p *windowArgs)
 
-// depthwise5s1x4AVX512 is depthwise with a 5×5 kernel, stride 1, 4 outputs a tile.
+// depthwise5s1x4AVX512 computes, for t < tiles, o < 4 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x4AVX512(p *windowArgs)
 
-// depthwise5s1x5AVX512 is depthwise with a 5×5 kernel, stride 1, 5 outputs a tile.
+// depthwise5s1x5AVX512 computes, for t < tiles, o < 5 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x5AVX512(p *windowArgs)
 
-// depthwise5s1x6AVX512 is depthwise with a 5×5 kernel, stride 1, 6 outputs a tile.
+// depthwise5s1x6AVX512 computes, for t < tiles, o < 6 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x6AVX512(p *windowArgs)
 
-// depthwise5s1x7AVX512 is depthwise with a 5×5 kernel, stride 1, 7 outputs a tile.
+// depthwise5s1x7AVX512 computes, for t < tiles, o < 7 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x7AVX512(p *windowArgs)
 
-// depthwise5s1x8AVX512 is depthwise with a 5×5 kernel, stride 1, 8 outputs a tile.
+// depthwise5s1x8AVX512 computes, for t < tiles, o < 8 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x8AVX512(p *windowArgs)
 
-// depthwise5s1x9AVX512 is depthwise with a 5×5 kernel, stride 1, 9 outputs a tile.
+// depthwise5s1x9AVX512 computes, for t < tiles, o < 9 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x9AVX512(p *windowArgs)
 
-// depthwise5s1x10AVX512 is depthwise with a 5×5 kernel, stride 1, 10 outputs a tile.
+// depthwise5s1x10AVX512 computes, for t < tiles, o < 10 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x10AVX512(p *windowArgs)
 
-// depthwise5s1x11AVX512 is depthwise with a 5×5 kernel, stride 1, 11 outputs a tile.
+// depthwise5s1x11AVX512 computes, for t < tiles, o < 11 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x11AVX512(p *windowArgs)
 
-// depthwise5s1x12AVX512 is depthwise with a 5×5 kernel, stride 1, 12 outputs a tile.
+// depthwise5s1x12AVX512 computes, for t < tiles, o < 12 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x12AVX512(p *windowArgs)
 
-// depthwise5s1x13AVX512 is depthwise with a 5×5 kernel, stride 1, 13 outputs a tile.
+// depthwise5s1x13AVX512 computes, for t < tiles, o < 13 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x13AVX512(p *windowArgs)
 
-// depthwise5s1x14AVX512 is depthwise with a 5×5 kernel, stride 1, 14 outputs a tile.
+// depthwise5s1x14AVX512 computes, for t < tiles, o < 14 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x14AVX512(p *windowArgs)
 
-// depthwise5s2x1AVX512 is depthwise with a 5×5 kernel, stride 2, 1 outputs a tile.
+// depthwise5s2x1AVX512 computes, for t < tiles, o < 1 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x1AVX512(p *windowArgs)
 
-// depthwise5s2x2AVX512 is depthwise with a 5×5 kernel, stride 2, 2 outputs a tile.
+// depthwise5s2x2AVX512 computes, for t < tiles, o < 2 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x2AVX512(p *windowArgs)
 
-// depthwise5s2x3AVX512 is depthwise with a 5×5 kernel, stride 2, 3 outputs a tile.
+// depthwise5s2x3AVX512 computes, for t < tiles, o < 3 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x3AVX512(p *windowArgs)
 
-// depthwise5s2x4AVX512 is depthwise with a 5×5 kernel, stride 2, 4 outputs a tile.
+// depthwise5s2x4AVX512 computes, for t < tiles, o < 4 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x4AVX512(p *windowArgs)
 
-// depthwise5s2x5AVX512 is depthwise with a 5×5 kernel, stride 2, 5 outputs a tile.
+// depthwise5s2x5AVX512 computes, for t < tiles, o < 5 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x5AVX512(p *windowArgs)
 
-// depthwise5s2x6AVX512 is depthwise with a 5×5 kernel, stride 2, 6 outputs a tile.
+// depthwise5s2x6AVX512 computes, for t < tiles, o < 6 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x6AVX512(p *windowArgs)
 
-// depthwise5s2x7AVX512 is depthwise with a 5×5 kernel, stride 2, 7 outputs a tile.
+// depthwise5s2x7AVX512 computes, for t < tiles, o < 7 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x7AVX512(p *windowArgs)
 
-// depthwise5s2x8AVX512 is depthwise with a 5×5 kernel, stride 2, 8 outputs a tile.
+// depthwise5s2x8AVX512 computes, for t < tiles, o < 8 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x8AVX512(p *windowArgs)
 
-// depthwise5s2x9AVX512 is depthwise with a 5×5 kernel, stride 2, 9 outputs a tile.
+// depthwise5s2x9AVX512 computes, for t < tiles, o < 9 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x9AVX512(p *windowArgs)
 
-// depthwise5s2x10AVX512 is depthwise with a 5×5 kernel, stride 2, 10 outputs a tile.
+// depthwise5s2x10AVX512 computes, for t < tiles, o < 10 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x10AVX512(p *windowArgs)
 
-// depthwise5s2x11AVX512 is depthwise with a 5×5 kernel, stride 2, 11 outputs a tile.
+// depthwise5s2x11AVX512 computes, for t < tiles, o < 11 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x11AVX512(p *windowArgs)
 
-// depthwise5s2x12AVX512 is depthwise with a 5×5 kernel, stride 2, 12 outputs a tile.
+// depthwise5s2x12AVX512 computes, for t < tiles, o < 12 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x12AVX512(p *windowArgs)
 
-// depthwise5s2x13AVX512 is depthwise with a 5×5 kernel, stride 2, 13 outputs a tile.
+// depthwise5s2x13AVX512 computes, for t < tiles, o < 13 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x13AVX512(p *windowArgs)
 
-// depthwise5s2x14AVX512 is depthwise with a 5×5 kernel, stride 2, 14 outputs a tile.
+// depthwise5s2x14AVX512 computes, for t < tiles, o < 14 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x14AVX512(p *windowArgs)
 
-// grouped3s1x1AVX512 is grouped with a 3×3 kernel, stride 1, 1 outputs a tile.
+// grouped3s1x1AVX512 computes, for t < tiles, o < 1 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s1x1AVX512(p *windowArgs)
 
-// grouped3s1x2AVX512 is grouped with a 3×3 kernel, stride 1, 2 outputs a tile.
+// grouped3s1x2AVX512 computes, for t < tiles, o < 2 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s1x2AVX512(p *windowArgs)
 
-// grouped3s1x3AVX512 is grouped with a 3×3 kernel, stride 1, 3 outputs a tile.
+// grouped3s1x3AVX512 computes, for t < tiles, o < 3 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s1x3AVX512(p *windowArgs)
 
-// grouped3s1x4AVX512 is grouped with a 3×3 kernel, stride 1, 4 outputs a tile.
+// grouped3s1x4AVX512 computes, for t < tiles, o < 4 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s1x4AVX512(p *windowArgs)
 
-// grouped3s1x5AVX512 is grouped with a 3×3 kernel, stride 1, 5 outputs a tile.
+// grouped3s1x5AVX512 computes, for t < tiles, o < 5 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s1x5AVX512(p *windowArgs)
 
-// grouped3s1x6AVX512 is grouped with a 3×3 kernel, stride 1, 6 outputs a tile.
+// grouped3s1x6AVX512 computes, for t < tiles, o < 6 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s1x6AVX512(p *windowArgs)
 
-// grouped3s1x7AVX512 is grouped with a 3×3 kernel, stride 1, 7 outputs a tile.
+// grouped3s1x7AVX512 computes, for t < tiles, o < 7 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s1x7AVX512(p *windowArgs)
 
-// grouped3s1x8AVX512 is grouped with a 3×3 kernel, stride 1, 8 outputs a tile.
+// grouped3s1x8AVX512 computes, for t < tiles, o < 8 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s1x8AVX512(p *windowArgs)
 
-// grouped3s1x9AVX512 is grouped with a 3×3 kernel, stride 1, 9 outputs a tile.
+// grouped3s1x9AVX512 computes, for t < tiles, o < 9 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s1x9AVX512(p *windowArgs)
 
-// grouped3s1x10AVX512 is grouped with a 3×3 kernel, stride 1, 10 outputs a tile.
+// grouped3s1x10AVX512 computes, for t < tiles, o < 10 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s1x10AVX512(p *windowArgs)
 
-// grouped3s1x11AVX512 is grouped with a 3×3 kernel, stride 1, 11 outputs a tile.
+// grouped3s1x11AVX512 computes, for t < tiles, o < 11 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s1x11AVX512(p *windowArgs)
 
-// grouped3s1x12AVX512 is grouped with a 3×3 kernel, stride 1, 12 outputs a tile.
+// grouped3s1x12AVX512 computes, for t < tiles, o < 12 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s1x12AVX512(p *windowArgs)
 
-// grouped3s1x13AVX512 is grouped with a 3×3 kernel, stride 1, 13 outputs a tile.
+// grouped3s1x13AVX512 computes, for t < tiles, o < 13 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s1x13AVX512(p *windowArgs)
 
-// grouped3s1x14AVX512 is grouped with a 3×3 kernel, stride 1, 14 outputs a tile.
+// grouped3s1x14AVX512 computes, for t < tiles, o < 14 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s1x14AVX512(p *windowArgs)
 
-// grouped3s2x1AVX512 is grouped with a 3×3 kernel, stride 2, 1 outputs a tile.
+// grouped3s2x1AVX512 computes, for t < tiles, o < 1 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s2x1AVX512(p *windowArgs)
 
-// grouped3s2x2AVX512 is grouped with a 3×3 kernel, stride 2, 2 outputs a tile.
+// grouped3s2x2AVX512 computes, for t < tiles, o < 2 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s2x2AVX512(p *windowArgs)
 
-// grouped3s2x3AVX512 is grouped with a 3×3 kernel, stride 2, 3 outputs a tile.
+// grouped3s2x3AVX512 computes, for t < tiles, o < 3 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s2x3AVX512(p *windowArgs)
 
-// grouped3s2x4AVX512 is grouped with a 3×3 kernel, stride 2, 4 outputs a tile.
+// grouped3s2x4AVX512 computes, for t < tiles, o < 4 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s2x4AVX512(p *windowArgs)
 
-// grouped3s2x5AVX512 is grouped with a 3×3 kernel, stride 2, 5 outputs a tile.
+// grouped3s2x5AVX512 computes, for t < tiles, o < 5 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s2x5AVX512(p *windowArgs)
 
-// grouped3s2x6AVX512 is grouped with a 3×3 kernel, stride 2, 6 outputs a tile.
+// grouped3s2x6AVX512 computes, for t < tiles, o < 6 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s2x6AVX512(p *windowArgs)
 
-// grouped3s2x7AVX512 is grouped with a 3×3 kernel, stride 2, 7 outputs a tile.
+// grouped3s2x7AVX512 computes, for t < tiles, o < 7 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s2x7AVX512(p *windowArgs)
 
-// grouped3s2x8AVX512 is grouped with a 3×3 kernel, stride 2, 8 outputs a tile.
+// grouped3s2x8AVX512 computes, for t < tiles, o < 8 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s2x8AVX512(p *windowArgs)
 
-// grouped3s2x9AVX512 is grouped with a 3×3 kernel, stride 2, 9 outputs a tile.
+// grouped3s2x9AVX512 computes, for t < tiles, o < 9 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s2x9AVX512(p *windowArgs)
 
-// grouped3s2x10AVX512 is grouped with a 3×3 kernel, stride 2, 10 outputs a tile.
+// grouped3s2x10AVX512 computes, for t < tiles, o < 10 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s2x10AVX512(p *windowArgs)
 
-// grouped3s2x11AVX512 is grouped with a 3×3 kernel, stride 2, 11 outputs a tile.
+// grouped3s2x11AVX512 computes, for t < tiles, o < 11 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s2x11AVX512(p *windowArgs)
 
-// grouped3s2x12AVX512 is grouped with a 3×3 kernel, stride 2, 12 outputs a tile.
+// grouped3s2x12AVX512 computes, for t < tiles, o < 12 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s2x12AVX512(p *windowArgs)
 
-// grouped3s2x13AVX512 is grouped with a 3×3 kernel, stride 2, 13 outputs a tile.
+// grouped3s2x13AVX512 computes, for t < tiles, o < 13 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s2x13AVX512(p *windowArgs)
 
-// grouped3s2x14AVX512 is grouped with a 3×3 kernel, stride 2, 14 outputs a tile.
+// grouped3s2x14AVX512 computes, for t < tiles, o < 14 and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < 3.
 //
 //go:noescape
 func grouped3s2x14AVX512(p *windowArgs)

@@ -2,227 +2,317 @@
 
 package kernel
 
-// tile1x4NEON is tile with 1 rows and 4 channels.
+// tile1x4NEON computes, for t < tiles, i < 1 and j < 4,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile1x4NEON(p *tileArgs)
 
-// tile2x4NEON is tile with 2 rows and 4 channels.
+// tile2x4NEON computes, for t < tiles, i < 2 and j < 4,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile2x4NEON(p *tileArgs)
 
-// tile3x4NEON is tile with 3 rows and 4 channels.
+// tile3x4NEON computes, for t < tiles, i < 3 and j < 4,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile3x4NEON(p *tileArgs)
 
-// tile4x4NEON is tile with 4 rows and 4 channels.
+// tile4x4NEON computes, for t < tiles, i < 4 and j < 4,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile4x4NEON(p *tileArgs)
 
-// tile1x8NEON is tile with 1 rows and 8 channels.
+// tile1x8NEON computes, for t < tiles, i < 1 and j < 8,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile1x8NEON(p *tileArgs)
 
-// tile2x8NEON is tile with 2 rows and 8 channels.
+// tile2x8NEON computes, for t < tiles, i < 2 and j < 8,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile2x8NEON(p *tileArgs)
 
-// tile3x8NEON is tile with 3 rows and 8 channels.
+// tile3x8NEON computes, for t < tiles, i < 3 and j < 8,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile3x8NEON(p *tileArgs)
 
-// tile4x8NEON is tile with 4 rows and 8 channels.
+// tile4x8NEON computes, for t < tiles, i < 4 and j < 8,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile4x8NEON(p *tileArgs)
 
-// tile1x16NEON is tile with 1 rows and 16 channels.
+// tile1x16NEON computes, for t < tiles, i < 1 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile1x16NEON(p *tileArgs)
 
-// tile2x16NEON is tile with 2 rows and 16 channels.
+// tile2x16NEON computes, for t < tiles, i < 2 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile2x16NEON(p *tileArgs)
 
-// tile3x16NEON is tile with 3 rows and 16 channels.
+// tile3x16NEON computes, for t < tiles, i < 3 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile3x16NEON(p *tileArgs)
 
-// tile4x16NEON is tile with 4 rows and 16 channels.
+// tile4x16NEON computes, for t < tiles, i < 4 and j < 16,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile4x16NEON(p *tileArgs)
 
-// tile1x64NEON is tile with 1 rows and 64 channels.
+// tile1x64NEON computes, for t < tiles, i < 1 and j < 64,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
 //
 //go:noescape
 func tile1x64NEON(p *tileArgs)
 
-// depthwise3s1x1NEON is depthwise with a 3×3 kernel, stride 1, 1 outputs a tile.
+// depthwise3s1x1NEON computes, for t < tiles, o < 1 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x1NEON(p *windowArgs)
 
-// depthwise3s1x2NEON is depthwise with a 3×3 kernel, stride 1, 2 outputs a tile.
+// depthwise3s1x2NEON computes, for t < tiles, o < 2 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x2NEON(p *windowArgs)
 
-// depthwise3s1x3NEON is depthwise with a 3×3 kernel, stride 1, 3 outputs a tile.
+// depthwise3s1x3NEON computes, for t < tiles, o < 3 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x3NEON(p *windowArgs)
 
-// depthwise3s1x4NEON is depthwise with a 3×3 kernel, stride 1, 4 outputs a tile.
+// depthwise3s1x4NEON computes, for t < tiles, o < 4 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x4NEON(p *windowArgs)
 
-// depthwise3s1x5NEON is depthwise with a 3×3 kernel, stride 1, 5 outputs a tile.
+// depthwise3s1x5NEON computes, for t < tiles, o < 5 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x5NEON(p *windowArgs)
 
-// depthwise3s1x6NEON is depthwise with a 3×3 kernel, stride 1, 6 outputs a tile.
+// depthwise3s1x6NEON computes, for t < tiles, o < 6 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x6NEON(p *windowArgs)
 
-// depthwise3s1x7NEON is depthwise with a 3×3 kernel, stride 1, 7 outputs a tile.
+// depthwise3s1x7NEON computes, for t < tiles, o < 7 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x7NEON(p *windowArgs)
 
-// depthwise3s1x8NEON is depthwise with a 3×3 kernel, stride 1, 8 outputs a tile.
+// depthwise3s1x8NEON computes, for t < tiles, o < 8 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s1x8NEON(p *windowArgs)
 
-// depthwise3s2x1NEON is depthwise with a 3×3 kernel, stride 2, 1 outputs a tile.
+// depthwise3s2x1NEON computes, for t < tiles, o < 1 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x1NEON(p *windowArgs)
 
-// depthwise3s2x2NEON is depthwise with a 3×3 kernel, stride 2, 2 outputs a tile.
+// depthwise3s2x2NEON computes, for t < tiles, o < 2 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x2NEON(p *windowArgs)
 
-// depthwise3s2x3NEON is depthwise with a 3×3 kernel, stride 2, 3 outputs a tile.
+// depthwise3s2x3NEON computes, for t < tiles, o < 3 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x3NEON(p *windowArgs)
 
-// depthwise3s2x4NEON is depthwise with a 3×3 kernel, stride 2, 4 outputs a tile.
+// depthwise3s2x4NEON computes, for t < tiles, o < 4 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x4NEON(p *windowArgs)
 
-// depthwise3s2x5NEON is depthwise with a 3×3 kernel, stride 2, 5 outputs a tile.
+// depthwise3s2x5NEON computes, for t < tiles, o < 5 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x5NEON(p *windowArgs)
 
-// depthwise3s2x6NEON is depthwise with a 3×3 kernel, stride 2, 6 outputs a tile.
+// depthwise3s2x6NEON computes, for t < tiles, o < 6 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x6NEON(p *windowArgs)
 
-// depthwise3s2x7NEON is depthwise with a 3×3 kernel, stride 2, 7 outputs a tile.
+// depthwise3s2x7NEON computes, for t < tiles, o < 7 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x7NEON(p *windowArgs)
 
-// depthwise3s2x8NEON is depthwise with a 3×3 kernel, stride 2, 8 outputs a tile.
+// depthwise3s2x8NEON computes, for t < tiles, o < 8 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 3.
 //
 //go:noescape
 func depthwise3s2x8NEON(p *windowArgs)
 
-// depthwise5s1x1NEON is depthwise with a 5×5 kernel, stride 1, 1 outputs a tile.
+// depthwise5s1x1NEON computes, for t < tiles, o < 1 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x1NEON(p *windowArgs)
 
-// depthwise5s1x2NEON is depthwise with a 5×5 kernel, stride 1, 2 outputs a tile.
+// depthwise5s1x2NEON computes, for t < tiles, o < 2 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x2NEON(p *windowArgs)
 
-// depthwise5s1x3NEON is depthwise with a 5×5 kernel, stride 1, 3 outputs a tile.
+// depthwise5s1x3NEON computes, for t < tiles, o < 3 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x3NEON(p *windowArgs)
 
-// depthwise5s1x4NEON is depthwise with a 5×5 kernel, stride 1, 4 outputs a tile.
+// depthwise5s1x4NEON computes, for t < tiles, o < 4 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x4NEON(p *windowArgs)
 
-// depthwise5s1x5NEON is depthwise with a 5×5 kernel, stride 1, 5 outputs a tile.
+// depthwise5s1x5NEON computes, for t < tiles, o < 5 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x5NEON(p *windowArgs)
 
-// depthwise5s1x6NEON is depthwise with a 5×5 kernel, stride 1, 6 outputs a tile.
+// depthwise5s1x6NEON computes, for t < tiles, o < 6 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x6NEON(p *windowArgs)
 
-// depthwise5s1x7NEON is depthwise with a 5×5 kernel, stride 1, 7 outputs a tile.
+// depthwise5s1x7NEON computes, for t < tiles, o < 7 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x7NEON(p *windowArgs)
 
-// depthwise5s1x8NEON is depthwise with a 5×5 kernel, stride 1, 8 outputs a tile.
+// depthwise5s1x8NEON computes, for t < tiles, o < 8 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][1*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s1x8NEON(p *windowArgs)
 
-// depthwise5s2x1NEON is depthwise with a 5×5 kernel, stride 2, 1 outputs a tile.
+// depthwise5s2x1NEON computes, for t < tiles, o < 1 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x1NEON(p *windowArgs)
 
-// depthwise5s2x2NEON is depthwise with a 5×5 kernel, stride 2, 2 outputs a tile.
+// depthwise5s2x2NEON computes, for t < tiles, o < 2 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x2NEON(p *windowArgs)
 
-// depthwise5s2x3NEON is depthwise with a 5×5 kernel, stride 2, 3 outputs a tile.
+// depthwise5s2x3NEON computes, for t < tiles, o < 3 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x3NEON(p *windowArgs)
 
-// depthwise5s2x4NEON is depthwise with a 5×5 kernel, stride 2, 4 outputs a tile.
+// depthwise5s2x4NEON computes, for t < tiles, o < 4 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x4NEON(p *windowArgs)
 
-// depthwise5s2x5NEON is depthwise with a 5×5 kernel, stride 2, 5 outputs a tile.
+// depthwise5s2x5NEON computes, for t < tiles, o < 5 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x5NEON(p *windowArgs)
 
-// depthwise5s2x6NEON is depthwise with a 5×5 kernel, stride 2, 6 outputs a tile.
+// depthwise5s2x6NEON computes, for t < tiles, o < 6 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x6NEON(p *windowArgs)
 
-// depthwise5s2x7NEON is depthwise with a 5×5 kernel, stride 2, 7 outputs a tile.
+// depthwise5s2x7NEON computes, for t < tiles, o < 7 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x7NEON(p *windowArgs)
 
-// depthwise5s2x8NEON is depthwise with a 5×5 kernel, stride 2, 8 outputs a tile.
+// depthwise5s2x8NEON computes, for t < tiles, o < 8 and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][2*o+j][c] * w[i][j][c] over i < ny, j < 5.
 //
 //go:noescape
 func depthwise5s2x8NEON(p *windowArgs)

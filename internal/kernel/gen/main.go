@@ -118,6 +118,25 @@ func (s *stubs) fn(name, arg, comment string) {
 	fmt.Fprintf(&s.decls, "%s\n//\n//go:noescape\nfunc %s(p *%s)\n\n", comment, name, arg)
 }
 
+// tileComment is the loop of a matrix kernel.
+func tileComment(name string, rows, width int) string {
+	return fmt.Sprintf(`// %s computes, for t < tiles, i < %d and j < %d,
+// c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
+// the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%%16] over y < ky, x < kx, c < k.`, name, rows, width)
+}
+
+// windowComment is the loop of a depthwise or grouped kernel.
+func windowComment(name string, kernel, stride, outputs int, grouped bool) string {
+	if grouped {
+		return fmt.Sprintf(`// %s computes, for t < tiles, o < %d and each lane c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][%d*o+j][index[c]+k] * w[i][j][k][c] over i < ny, k < group, j < %d.`, name, outputs, stride, kernel)
+	}
+	return fmt.Sprintf(`// %s computes, for t < tiles, o < %d and each channel c,
+// y[t][o][c] = min(max(s*scale[c] + bias[c], lo), hi), where s is the sum of
+// x[t][i][%d*o+j][c] * w[i][j][c] over i < ny, j < %d.`, name, outputs, stride, kernel)
+}
+
 // shape is one case of a switch.
 type shape struct {
 	key  string

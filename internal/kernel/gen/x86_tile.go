@@ -10,7 +10,7 @@ func (m isa) tiles(a *asm, s *stubs) {
 	add := func(mr, nv int) {
 		name := fmt.Sprintf("tile%dx%d%s", mr, nv*m.lanes, m.name)
 		m.tile(a, name, mr, nv)
-		s.fn(name, "tileArgs", fmt.Sprintf("// %s is tile with %d rows and %d channels.", name, mr, nv*m.lanes))
+		s.fn(name, "tileArgs", tileComment(name, mr, nv*m.lanes))
 		shapes = append(shapes, shape{fmt.Sprintf("%d<<8 | %d", nv*m.lanes, mr), name})
 	}
 	for nv := 1; nv <= 3; nv++ {
@@ -56,7 +56,8 @@ func rowBases(a *asm, mr int, ptr, stride, half string) {
 
 // tile emits one matrix kernel. Registers:
 //
-//	DI arguments, SI pixels of this tile, DX output of this tile, R11 tiles left
+//	DI arguments, SI pixels of this tile, DX output of this tile
+//	R11 weights to fetch
 //	AX BX R9 R14 R15 row addresses (see rowMem)
 //	R12 weights, R8 bytes between panels, R15 three times that when mr is 1
 //	R13 channels left, CX taps left in the row, R10 tap rows left
@@ -87,7 +88,7 @@ func (m isa) tile(a *asm, name string, mr, nv int) {
 	m.setMask(a, "tileArgs_mask")
 	a.i("MOVQ tileArgs_a(DI), SI")
 	a.i("MOVQ tileArgs_c(DI), DX")
-	a.i("MOVQ tileArgs_tiles(DI), R11")
+	a.i("MOVQ tileArgs_fetch(DI), R11")
 	if panels > 1 {
 		a.i("MOVQ tileArgs_panel(DI), R8")
 	}
@@ -105,6 +106,27 @@ func (m isa) tile(a *asm, name string, mr, nv int) {
 		}
 	}
 	a.l("start")
+	// Ask for the output and the residual now: they may be far away, and a tile
+	// that waits for them at its end computes nothing meanwhile.
+	rowBases(a, mr, "DX", "tileArgs_ldc", "tileArgs_chalf")
+	ask := func() {
+		for i := range mr {
+			for off := 0; off < nv*m.bytes(); off += 64 {
+				a.i("PREFETCHT0 %s", rowMem(i, mr, off))
+			}
+		}
+	}
+	ask()
+	a.i("MOVQ tileArgs_res(DI), R13")
+	a.i("TESTQ R13, R13")
+	a.i("JEQ sum")
+	a.i("SUBQ tileArgs_c(DI), R13")
+	a.i("ADDQ R13, AX")
+	if mr > 1 {
+		a.i("ADDQ R13, BX")
+	}
+	ask()
+	a.l("sum")
 	rowBases(a, mr, "SI", "tileArgs_lda", "tileArgs_half")
 	if panels > 3 {
 		a.i("LEAQ (R8)(R8*2), R15")
@@ -148,9 +170,12 @@ func (m isa) tile(a *asm, name string, mr, nv int) {
 	a.i("JLT few")
 	a.i("PCALIGN $32")
 	a.l("many")
+	a.i("PREFETCHT1 (R11)")
+	a.i("PREFETCHT1 64(R11)")
 	for u := range unroll {
 		step(u)
 	}
+	a.i("ADDQ tileArgs_fetchstep(DI), R11")
 	advance(unroll)
 	a.i("SUBQ $%d, R13", unroll)
 	a.i("JGE many")
@@ -232,7 +257,7 @@ func (m isa) tile(a *asm, name string, mr, nv int) {
 	}
 	a.i("ADDQ tileArgs_next(DI), SI")
 	a.i("ADDQ tileArgs_cnext(DI), DX")
-	a.i("DECQ R11")
+	a.i("DECQ tileArgs_tiles(DI)")
 	a.i("JNE tile")
 	a.i("VZEROUPPER")
 	a.i("RET")

@@ -16,7 +16,7 @@ func (m isa) windows(a *asm, s *stubs) {
 			for n := 1; n <= m.window; n++ {
 				name := fmt.Sprintf("depthwise%ds%dx%d%s", kernel, stride, n, m.name)
 				m.windowKernel(a, name, kernel, stride, n, false)
-				s.fn(name, "windowArgs", fmt.Sprintf("// %s is depthwise with a %d×%d kernel, stride %d, %d outputs a tile.", name, kernel, kernel, stride, n))
+				s.fn(name, "windowArgs", windowComment(name, kernel, stride, n, false))
 				depthwise = append(depthwise, shape{fmt.Sprintf("%d<<8 | %d<<4 | %d", kernel, stride, n), name})
 			}
 		}
@@ -25,7 +25,7 @@ func (m isa) windows(a *asm, s *stubs) {
 		for n := 1; n <= m.window; n++ {
 			name := fmt.Sprintf("grouped3s%dx%d%s", stride, n, m.name)
 			m.windowKernel(a, name, 3, stride, n, true)
-			s.fn(name, "windowArgs", fmt.Sprintf("// %s is grouped with a 3×3 kernel, stride %d, %d outputs a tile.", name, stride, n))
+			s.fn(name, "windowArgs", windowComment(name, 3, stride, n, true))
 			grouped = append(grouped, shape{fmt.Sprintf("%d<<4 | %d", stride, n), name})
 		}
 	}

@@ -1,0 +1,212 @@
+package dataset
+
+import (
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// writeImage writes an image file of random colours and returns it.
+func writeImage(t *testing.T, name string, w, h int) *image.RGBA {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(uint64(w), uint64(h)))
+	img := image.NewRGBA(image.Rect(0, 0, w, h))
+	for i := range img.Pix {
+		img.Pix[i] = uint8(rng.IntN(256))
+		if i%4 == 3 {
+			img.Pix[i] = 255
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if strings.HasSuffix(name, ".png") {
+		err = png.Encode(f, img)
+	} else {
+		err = jpeg.Encode(f, img, &jpeg.Options{Quality: 95})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+func TestLayouts(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"folders/b/2.jpg", "folders/a/1.png", "folders/b/1.JPEG", "numbers/0007.jpg", "numbers/12.png"} {
+		writeImage(t, filepath.Join(dir, strings.ToLower(name)), 8, 8)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "folders", "b", "notes.txt"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for layout, want := range map[string][]LabelledImage{
+		"folders": {{"a/1.png", 0}, {"b/1.jpeg", 1}, {"b/2.jpg", 1}},
+		"numbers": {{"0007.jpg", 7}, {"12.png", 12}},
+	} {
+		got, err := Images(filepath.Join(dir, layout))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != len(want) {
+			t.Fatalf("%s: %v; want %v", layout, got, want)
+		}
+		for i := range got {
+			if got[i].Class != want[i].Class || got[i].Path != filepath.Join(dir, layout, want[i].Path) {
+				t.Errorf("%s: %v; want %v", layout, got[i], want[i])
+			}
+		}
+	}
+	for name, want := range map[string]string{"missing": "no such file", "empty": "no images", "mixed": "stands beside folders", "named": "not named by the number of its class"} {
+		folder := filepath.Join(dir, name)
+		switch name {
+		case "empty":
+			_ = os.Mkdir(folder, 0o755)
+		case "mixed":
+			writeImage(t, filepath.Join(folder, "a", "1.png"), 8, 8)
+			writeImage(t, filepath.Join(folder, "z.png"), 8, 8)
+		case "named":
+			writeImage(t, filepath.Join(folder, "cat.png"), 8, 8)
+		}
+		if _, err := Images(folder); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v; want %q in it", name, err, want)
+		}
+	}
+}
+
+// TestCrop: an image of the right size comes through value by value; a larger one
+// gives its middle.
+func TestCrop(t *testing.T) {
+	dir := t.TempDir()
+	p := Preprocess{Resize: 8, Size: 8, Mean: [3]float32{0.1, 0.2, 0.3}, Std: [3]float32{0.5, 1, 2}}
+	for _, size := range [][2]int{{8, 8}, {12, 8}, {8, 15}} {
+		name := filepath.Join(dir, "x.png")
+		img := writeImage(t, name, size[0], size[1])
+		input := make([]float32, 3*8*8)
+		if err := p.Load(name, input); err != nil {
+			t.Fatal(err)
+		}
+		left, top := (size[0]-8)/2, (size[1]-8)/2
+		for y := range 8 {
+			for x := range 8 {
+				for c := range 3 {
+					want := (float64(img.Pix[img.PixOffset(left+x, top+y)+c])/255 - float64(p.Mean[c])) / float64(p.Std[c])
+					if got := input[(y*8+x)*3+c]; math.Abs(float64(got)-want) > 1e-6 {
+						t.Fatalf("%v: value %d, %d, %d is %v; want %v", size, y, x, c, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestResize: a plain slope stays one when it is made smaller.
+func TestResize(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "slope.png")
+	img := image.NewGray(image.Rect(0, 0, 64, 48))
+	for y := range 48 {
+		for x := range 64 {
+			img.SetGray(x, y, color.Gray{uint8(3 * x)})
+		}
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := png.Encode(f, img); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	p := Preprocess{Resize: 24, Size: 20, Std: [3]float32{1, 1, 1}}
+	input := make([]float32, 3*20*20)
+	if err := p.Load(name, input); err != nil {
+		t.Fatal(err)
+	}
+	// Half the size, the middle 20 of 32 columns: column x shows source 2(x+6)+½.
+	for x := 1; x < 19; x++ {
+		want := 3 * (2*float64(x+6) + 0.5) / 255
+		if got := float64(input[(10*20+x)*3]); math.Abs(got-want) > 2.5/255 {
+			t.Errorf("column %d is %v; want %v", x, got*255, want*255)
+		}
+	}
+}
+
+func TestBadImages(t *testing.T) {
+	dir := t.TempDir()
+	good := filepath.Join(dir, "good.jpg")
+	writeImage(t, good, 32, 32)
+	whole, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	input := make([]float32, 3*8*8)
+	p := ImageNet(8)
+	for name, content := range map[string][]byte{"empty.jpg": nil, "text.jpg": []byte("hello"), "cut.jpg": whole[:len(whole)/2]} {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Load(file, input); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	if err := p.Load(filepath.Join(dir, "missing.jpg"), input); err == nil {
+		t.Error("a missing file was read")
+	}
+}
+
+// TestSmooth compares interpolated colours with the definition: bilinear between
+// samples that stand in the middle of their pixels.
+func TestSmooth(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, ratio := range []image.YCbCrSubsampleRatio{image.YCbCrSubsampleRatio420, image.YCbCrSubsampleRatio422} {
+		for _, size := range [][2]int{{16, 16}, {7, 5}, {1, 1}, {2, 3}} {
+			w, h := size[0], size[1]
+			img := image.NewYCbCr(image.Rect(0, 0, w, h), ratio)
+			for i := range img.Y {
+				img.Y[i] = 128
+			}
+			for i := range img.Cb {
+				img.Cb[i], img.Cr[i] = uint8(rng.IntN(256)), 128
+			}
+			got := smooth(img).(*image.RGBA)
+			at := func(x, y int) float64 {
+				x, y = min(max(x, 0), (w+1)/2-1), min(max(y, 0), (h+1)/2-1)
+				if ratio == image.YCbCrSubsampleRatio422 {
+					panic("rows are not halved")
+				}
+				return float64(img.Cb[y*img.CStride+x])
+			}
+			for y := range h {
+				for x := range w {
+					near, far := x/2, x/2-1+2*(x%2)
+					far = min(max(far, 0), (w+1)/2-1)
+					var cb float64
+					if ratio == image.YCbCrSubsampleRatio422 {
+						row := img.Cb[y*img.CStride:]
+						cb = 0.75*float64(row[near]) + 0.25*float64(row[far])
+					} else {
+						up := y/2 - 1 + 2*(y%2)
+						cb = 0.75*(0.75*at(near, y/2)+0.25*at(near, up)) + 0.25*(0.75*at(far, y/2)+0.25*at(far, up))
+					}
+					// Blue is 128 + 1.772·(Cb − 128), between 0 and 255.
+					want := min(max(128+1.772*(cb-128), 0), 255)
+					if b := float64(got.RGBAAt(x, y).B); math.Abs(b-want) > 2 {
+						t.Fatalf("%v, %d×%d: blue at %d, %d is %v; want %v", ratio, w, h, x, y, b, want)
+					}
+				}
+			}
+		}
+	}
+}
