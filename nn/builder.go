@@ -19,7 +19,10 @@ type builder struct {
 	unread  []int   // by map: readers that are still to come, the caller included
 	place   []span  // by map
 	joined  []int   // by operation: the addition that a convolution computes along with itself, or -1
-	skipped []bool  // by operation: an addition that a convolution computes
+	skipped []bool  // by operation: computed along with an earlier one
+
+	stripsPay int // the constant of that name, but in tests
+	stripRows int // rows of a strip, in tests; 0 for what suits the cache
 
 	keep  bool  // every map keeps its place, and every operation is computed by itself
 	after []int // by operation: the number of steps when it was done
@@ -31,6 +34,7 @@ func newBuilder(m *Model, v *supernet.View, batch int) *builder {
 		model: m, view: v, program: &Program{view: v, batch: batch, input: none},
 		readers: make([][]int, n+1), unread: make([]int, n+1), place: make([]span, n+1),
 		joined: make([]int, n), skipped: make([]bool, n), after: make([]int, n),
+		stripsPay: stripsPay,
 	}
 	for i, o := range v.Ops {
 		for _, from := range o.Operands { // none where it does not run
@@ -50,21 +54,20 @@ func (b *builder) build(t *weights.Statistics) (*Program, error) {
 		if !o.Runs || b.skipped[i] {
 			continue
 		}
-		s := step{
-			in: o.In[0], out: o.Out, x: b.place[o.Operands[0]+1], z: none,
-			window:     window{max(op.Kernel, 1), max(op.Stride, 1), op.Padding, o.Groups},
-			activation: activation(op.Activation),
-			conv:       b.model.ops[i].conv, depthwise: b.model.ops[i].depthwise,
+		s, err := b.step(i, t)
+		if err != nil {
+			return nil, err
 		}
-		if op.Kind.HasWeights() || op.Norm {
-			var err error
-			if s.affine, err = b.model.affineFor(i, o.Out.Channels, t); err != nil {
+		if filter, ok := b.stripsFrom(i); ok {
+			if err := b.strips(i, filter, s, t); err != nil {
 				return nil, err
 			}
+			continue
 		}
 		switch op.Kind {
 		case supernet.Conv, supernet.Linear:
-			b.convolution(i, s)
+			b.convolution(i, &s)
+			b.add(s)
 		case supernet.Depthwise:
 			s.kind = stepDepthwise
 			b.reduce(i, s)
@@ -92,6 +95,24 @@ func (b *builder) build(t *weights.Statistics) (*Program, error) {
 	p.output = b.place[b.view.Output()+1]
 	p.arena = b.arena.size
 	return p, nil
+}
+
+// step describes operation i, all but the place of its output.
+func (b *builder) step(i int, t *weights.Statistics) (step, error) {
+	op, o := b.model.network.Ops()[i], &b.view.Ops[i]
+	s := step{
+		in: o.In[0], out: o.Out, x: b.place[o.Operands[0]+1], y: none, z: none,
+		window:     window{max(op.Kernel, 1), max(op.Stride, 1), op.Padding, o.Groups},
+		activation: activation(op.Activation),
+		conv:       b.model.ops[i].conv, depthwise: b.model.ops[i].depthwise,
+	}
+	if op.Kind.HasWeights() || op.Norm {
+		var err error
+		if s.affine, err = b.model.affineFor(i, o.Out.Channels, t); err != nil {
+			return step{}, err
+		}
+	}
+	return s, nil
 }
 
 func activation(a supernet.Activation) kernel.Activation {
@@ -187,9 +208,9 @@ func (b *builder) add(s step) {
 	b.program.steps = append(b.program.steps, s)
 }
 
-// convolution adds a convolution or linear layer, and the addition that it does
-// along with itself.
-func (b *builder) convolution(i int, s step) {
+// convolution completes the step of a convolution or linear layer, with the
+// addition that it does along with itself.
+func (b *builder) convolution(i int, s *step) {
 	s.kind = stepConv
 	from := b.view.Ops[i].Operands[0]
 	if s.x == callersInput {
@@ -198,7 +219,6 @@ func (b *builder) convolution(i int, s step) {
 	sum := b.joined[i]
 	if sum < 0 {
 		s.y = b.write(i)
-		b.add(s)
 		b.done(from)
 		return
 	}
@@ -212,7 +232,6 @@ func (b *builder) convolution(i int, s step) {
 		b.write(sum)
 	}
 	s.y = b.place[sum+1]
-	b.add(s)
 	b.done(from)
 	b.done(other)
 }

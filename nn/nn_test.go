@@ -203,6 +203,47 @@ func TestOddNetworks(t *testing.T) {
 	}
 }
 
+// TestStrips: operations computed strip by strip give the bits that they give one
+// after the other, for strips of all sizes, batches and threads.
+func TestStrips(t *testing.T) {
+	for _, reference := range []string{"mobilenet_v2:size=64,width=0.5", "efficientnet_b0:size=48", "mobilenet_v2:data=cifar10,width=0.35"} {
+		set := load(t, reference)
+		m := NewModel(set)
+		rng := rand.New(rand.NewPCG(10, 10))
+		for _, rows := range []int{1, 2, 3, 5, 100} {
+			s := randomSubnet(t, set.Network, rng)
+			v, err := set.Network.View(s, set.Network.Input())
+			if err != nil {
+				t.Fatal(err)
+			}
+			const batch = 2
+			x := randomInput(rng, batch*int(v.Input.Elements()))
+			outputs := map[int][]float32{}
+			for _, pay := range []int{0, 1 << 40} { // strips wherever they can be, and nowhere
+				b := newBuilder(m, v, batch)
+				b.stripsPay, b.stripRows = pay, rows
+				p, err := b.build(nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				some := slices.ContainsFunc(p.steps, func(s step) bool { return s.kind == stepStrips })
+				if some != (pay == 0) {
+					t.Fatalf("%s has strips: %t", reference, some)
+				}
+				session := NewSession(1 + rows%2)
+				y := make([]float32, p.OutputLen())
+				session.Run(p, y, x)
+				session.Run(p, y, x) // whatever the first run left behind
+				session.Close()
+				outputs[pay] = y
+			}
+			if !slices.Equal(outputs[0], outputs[1<<40]) {
+				t.Fatalf("%s, %s: strips of %d rows change the result", reference, s, rows)
+			}
+		}
+	}
+}
+
 // TestInPlaceEqualsExtracted: a subnetwork run from the shared weights gives, bit
 // for bit, what weights of its own would.
 func TestInPlaceEqualsExtracted(t *testing.T) {

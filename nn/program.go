@@ -32,6 +32,7 @@ type step struct {
 	activation kernel.Activation
 	product    bool // of a join: multiply instead of add
 	broadcast  bool // of a join: z has one pixel
+	strips     *strips
 }
 
 type window struct{ kernel, stride, padding, groups int }
@@ -46,6 +47,7 @@ const (
 	stepMean
 	stepJoin       // of two maps
 	stepActivation // of one
+	stepStrips     // several operations, strip by strip
 )
 
 // Program plans a subnetwork for inputs of a size. Statistics are those measured

@@ -81,25 +81,23 @@ func (s *Session) step(t *step, batch int, memory, input []float32) {
 	if t.x != callersInput {
 		x = t.x.in(memory)
 	}
+	if t.kind == stepStrips {
+		s.runStrips(t.strips, batch, memory)
+		return
+	}
 	y := t.y.in(memory)
 	switch t.kind {
 	case stepConv:
-		t.fill(&s.conv, batch)
-		s.conv.Variant = s.variant
-		s.conv.X, s.conv.Y = x, y
-		s.conv.Residual = nil
+		var residual []float32
 		if t.z != none {
-			s.conv.Residual = t.z.in(memory)
+			residual = t.z.in(memory)
 		}
-		s.conv.Scratch = s.scratch
-		s.conv.Run(s.pool)
+		s.runConv(t, batch, t.in.Height, x, y, residual)
 	case stepDepthwise:
-		d := &s.depthwise
-		d.Variant = s.variant
-		d.N, d.H, d.W, d.C = batch, t.in.Height, t.in.Width, t.out.Channels
-		d.Kernel, d.Stride, d.Pad = t.window.kernel, t.window.stride, t.window.padding
-		d.X, d.Y, d.Weights, d.Scale, d.Bias, d.Activation = x, y, t.depthwise, t.affine.scale, t.affine.shift, t.activation
-		d.Run(s.pool)
+		s.fillDepthwise(t)
+		s.depthwise.N, s.depthwise.H, s.depthwise.Strip = batch, t.in.Height, false
+		s.depthwise.X, s.depthwise.Y = x, y
+		s.depthwise.Run(s.pool)
 	case stepMaxPool, stepAvgPool:
 		q := &s.pooling
 		q.Variant = s.variant
@@ -132,6 +130,23 @@ func (s *Session) step(t *step, batch int, memory, input []float32) {
 		}
 		m.Run(s.pool)
 	}
+}
+
+// runConv runs a convolution on some rows of each image.
+func (s *Session) runConv(t *step, batch, rows int, x, y, residual []float32) {
+	t.fill(&s.conv, batch)
+	s.conv.Variant = s.variant
+	s.conv.H, s.conv.X, s.conv.Y, s.conv.Residual, s.conv.Scratch = rows, x, y, residual, s.scratch
+	s.conv.Run(s.pool)
+}
+
+// fillDepthwise describes a depthwise step to its kernel, rows and buffers aside.
+func (s *Session) fillDepthwise(t *step) {
+	d := &s.depthwise
+	d.Variant = s.variant
+	d.W, d.C = t.in.Width, t.out.Channels
+	d.Kernel, d.Stride, d.Pad = t.window.kernel, t.window.stride, t.window.padding
+	d.Weights, d.Scale, d.Bias, d.Activation = t.depthwise, t.affine.scale, t.affine.shift, t.activation
 }
 
 // fill describes a convolution step to its kernel, buffers aside.
