@@ -176,7 +176,7 @@ func checkValues(t *testing.T, m readModel, set *weights.Set, view *supernet.Vie
 	one := len(x.values) / batch
 	var want []float64
 	for b := range batch {
-		want = append(want, reference.Run(set, view, x.values[b*one:][:one])...)
+		want = append(want, reference.Run(set, view, nil, x.values[b*one:][:one])...)
 	}
 	if len(y.values) != len(want) {
 		t.Fatalf("%d values; want %d", len(y.values), len(want))

@@ -12,7 +12,45 @@ import (
 )
 
 // Run gives the output of a subnetwork for one input, both as [channel][row][column].
-func Run(set *weights.Set, view *supernet.View, input []float64) []float64 {
+// Statistics are those of its batch norm; nil takes the set's.
+func Run(set *weights.Set, view *supernet.View, t *weights.Statistics, input []float64) []float64 {
+	if t == nil {
+		t = set.Statistics()
+	}
+	return run(set, view, t, input, func(int, featureMap) {})
+}
+
+// Calibrate makes statistics of a subnetwork with which its output depends on its
+// input. Batch norm whose statistics do not fit what it normalises shrinks the
+// signal layer by layer, until outputs are the same whatever the input is and
+// equal outputs show nothing. The statistics of a layer are those of all its
+// channels on the input given, varied by channel as the set's own are.
+func Calibrate(set *weights.Set, view *supernet.View, input []float64) *weights.Statistics {
+	n := len(set.Ops)
+	t := &weights.Statistics{Mean: make([][]float32, n), Variance: make([][]float32, n)}
+	run(set, view, t, input, func(i int, y featureMap) {
+		if !set.Network.Ops()[i].Norm {
+			return
+		}
+		mean, variance := 0.0, 0.0
+		for _, v := range y.values {
+			mean += v / float64(len(y.values))
+		}
+		for _, v := range y.values {
+			variance += (v - mean) * (v - mean) / float64(len(y.values))
+		}
+		t.Mean[i], t.Variance[i] = make([]float32, y.Channels), make([]float32, y.Channels)
+		for c := range y.Channels {
+			t.Mean[i][c] = float32(mean + math.Sqrt(variance)*float64(set.Ops[i].Mean[c]))
+			t.Variance[i][c] = float32(variance * float64(set.Ops[i].Variance[c]))
+		}
+	})
+	return t
+}
+
+// run computes operation by operation, and shows each one's output before its
+// batch norm to visit.
+func run(set *weights.Set, view *supernet.View, t *weights.Statistics, input []float64, visit func(i int, y featureMap)) []float64 {
 	maps := make([]featureMap, len(view.Ops))
 	at := func(i int) featureMap {
 		if i == supernet.FromInput {
@@ -30,15 +68,15 @@ func Run(set *weights.Set, view *supernet.View, input []float64) []float64 {
 			operands[j] = at(from)
 		}
 		y := featureMap{o.Out, make([]float64, o.Out.Elements())}
-		for c := range y.Channels {
-			for h := range y.Height {
-				for w := range y.Width {
-					v := compute(set, i, o, operands, c, h, w)
-					v = normalise(op, set.Ops[i], c, v)
-					y.values[y.index(c, h, w)] = activate(op.Activation, v)
-				}
+		y.fill(func(c, h, w int) float64 { return compute(set, i, o, operands, c, h, w) })
+		visit(i, y)
+		y.fill(func(c, h, w int) float64 {
+			v := y.at(c, h, w)
+			if op.Norm {
+				v = normalise(set.Ops[i], c, float64(t.Mean[i][c]), float64(t.Variance[i][c]), op.Eps(), v)
 			}
-		}
+			return activate(op.Activation, v)
+		})
 		maps[i] = y
 	}
 	return at(view.Output()).values
@@ -53,6 +91,16 @@ type featureMap struct {
 func (m featureMap) index(c, h, w int) int { return (c*m.Height+h)*m.Width + w }
 
 func (m featureMap) at(c, h, w int) float64 { return m.values[m.index(c, h, w)] }
+
+func (m featureMap) fill(value func(c, h, w int) float64) {
+	for c := range m.Channels {
+		for h := range m.Height {
+			for w := range m.Width {
+				m.values[m.index(c, h, w)] = value(c, h, w)
+			}
+		}
+	}
+}
 
 func (m featureMap) holds(h, w int) bool { return h >= 0 && h < m.Height && w >= 0 && w < m.Width }
 
@@ -125,11 +173,8 @@ func product(set *weights.Set, i int, o supernet.OpView, in featureMap, c, h, w 
 	return sum
 }
 
-func normalise(op supernet.Op, p weights.Params, c int, v float64) float64 {
-	if !op.Norm {
-		return v
-	}
-	return (v-float64(p.Mean[c]))/math.Sqrt(float64(p.Variance[c])+op.Eps())*float64(p.Scale[c]) + float64(p.Shift[c])
+func normalise(p weights.Params, c int, mean, variance, eps, v float64) float64 {
+	return (v-mean)/math.Sqrt(variance+eps)*float64(p.Scale[c]) + float64(p.Shift[c])
 }
 
 func activate(a supernet.Activation, v float64) float64 {
