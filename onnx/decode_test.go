@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -90,7 +89,7 @@ func must(n int) {
 func unexpected(what string, f field) { panic(fmt.Sprintf("%s has field %d", what, f.number)) }
 
 // decode reads a model, or fails the test.
-func decode(t testing.TB, b []byte) (m readModel) {
+func decode(t failer, b []byte) (m readModel) {
 	t.Helper()
 	defer func() {
 		if r := recover(); r != nil {

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"tips/internal/randnet"
 	"tips/internal/reference"
 	"tips/supernet"
 	"tips/supernet/zoo"
@@ -44,6 +47,14 @@ var everything = supernet.Description{
 		{Name: "pixel", Kind: supernet.Conv, Inputs: []string{"residual"}, Channels: 24, Kernel: 3, Padding: 1, Activation: supernet.ReLU},
 		{Name: "classifier", Kind: supernet.Linear, Inputs: []string{"pixel"}, Channels: 10, Bias: true},
 	},
+}
+
+// failer is a test of either kind.
+type failer interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Fatal(args ...any)
 }
 
 func networkOf(t testing.TB, d supernet.Description) *supernet.Network {
@@ -87,7 +98,24 @@ func someSubnets(t testing.TB, n *supernet.Network, random int) []supernet.Subne
 	return list
 }
 
-func export(t testing.TB, set *weights.Set, o Options) []byte {
+func drawSubnet(t *rapid.T, n *supernet.Network) supernet.Subnet {
+	var widths, without []int
+	for _, g := range n.Groups() {
+		widths = append(widths, rapid.SampledFrom(g.Widths()).Draw(t, g.Name))
+	}
+	for b, block := range n.Blocks() {
+		if rapid.IntRange(0, 2).Draw(t, block.Name) == 0 {
+			without = append(without, b)
+		}
+	}
+	s, err := n.Subnet(widths, without)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func export(t failer, set *weights.Set, o Options) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := Export(&b, set, o); err != nil {
@@ -98,7 +126,7 @@ func export(t testing.TB, set *weights.Set, o Options) []byte {
 
 // checkModel holds a model to what all models promise, and its size to that of
 // the subnetwork.
-func checkModel(t *testing.T, m readModel, view *supernet.View, o Options) {
+func checkModel(t failer, m readModel, view *supernet.View, o Options) {
 	t.Helper()
 	if m.ir != 8 || m.opset != 17 || m.producer != "tips" || m.graph.name != view.Network.Name() {
 		t.Errorf("IR %d, opset %d, producer %q, graph %q", m.ir, m.opset, m.producer, m.graph.name)
@@ -165,7 +193,7 @@ func checkModel(t *testing.T, m readModel, view *supernet.View, o Options) {
 }
 
 // checkValues compares the model with the network on random inputs.
-func checkValues(t *testing.T, m readModel, set *weights.Set, view *supernet.View, batch int) {
+func checkValues(t failer, m readModel, set *weights.Set, view *supernet.View, batch int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(5, 6))
 	x := newArray(batch, view.Input.Channels, view.Input.Height, view.Input.Width)
@@ -216,6 +244,35 @@ func TestEverything(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestRandomNetworks does the same with whatever networks there may be.
+func TestRandomNetworks(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		n, err := supernet.New(randnet.Draw(r))
+		if err != nil {
+			r.Fatal(err)
+		}
+		set := randomSet(n)
+		o := Options{Subnet: drawSubnet(r, n), KeepNorm: rapid.Bool().Draw(r, "keep")}
+		view, err := n.View(o.Subnet, n.Input())
+		if err != nil {
+			r.Fatal(err)
+		}
+		m := decode(r, export(r, set, o))
+		checkModel(r, m, view, o)
+		checkValues(r, m, set, view, 1)
+		if view.Output() == supernet.FromInput {
+			return
+		}
+		alone, err := set.Extract(o.Subnet)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if !bytes.Equal(export(r, set, o), export(r, alone, Options{KeepNorm: o.KeepNorm})) {
+			r.Fatal("in place and extracted differ")
+		}
+	})
 }
 
 // TestZoo holds every network of the zoo to the promises, and the small ones among
