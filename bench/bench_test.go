@@ -1,0 +1,134 @@
+package main
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tips/nn"
+	"tips/supernet"
+	"tips/supernet/zoo"
+)
+
+// TestPeer holds both sides to the plain reference on the smallest subnetwork and
+// a random one of every network of the zoo. The command does far more.
+func TestPeer(t *testing.T) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Skip(err)
+	}
+	library := peerLibrary(filepath.Join(cache, "tips-bench"))
+	if _, err := os.Stat(library); err != nil {
+		t.Skipf("ONNX Runtime is missing; `go run . conformance` fetches it: %v", err)
+	}
+	if err := startPeer(library); err != nil {
+		t.Fatal(err)
+	}
+	session := nn.NewSession(1)
+	defer session.Close()
+	for _, m := range zoo.Models() {
+		set, err := loadNetwork(m.Name, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		subs, err := randomSubnets(set.Network, 1, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		model := nn.NewModel(set)
+		var c conformity
+		for _, sub := range append(subs, set.Network.Smallest()) {
+			if _, err := c.besideReference(set, model, session, sub, 1, 8e6); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !(c.reference <= maxDifference && c.theirsReference <= maxDifference) {
+			t.Errorf("%s: ours differ by %.1e, theirs by %.1e", m.Name, c.reference, c.theirsReference)
+		}
+	}
+}
+
+func TestDifference(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, c := range []struct {
+		have, want []float32
+		difference float64
+	}{
+		{[]float32{1, 2}, []float32{1, 4}, 0.5},
+		{[]float32{1}, []float32{1, 4}, math.Inf(1)},
+		{[]float32{nan}, []float32{nan}, math.Inf(1)},
+		{[]float32{0}, []float32{0}, 0},
+	} {
+		if d := difference(c.have, c.want); d != c.difference {
+			t.Errorf("%v and %v differ by %v; want %v", c.have, c.want, d, c.difference)
+		}
+	}
+}
+
+func TestChannelsFirst(t *testing.T) {
+	to := make([]float32, 12)
+	channelsFirst(to, []float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, supernet.Shape{Channels: 3, Height: 1, Width: 2})
+	if want := []float32{1, 4, 2, 5, 3, 6, 7, 10, 8, 11, 9, 12}; !slices.Equal(to, want) {
+		t.Errorf("%v; want %v", to, want)
+	}
+}
+
+func TestSamples(t *testing.T) {
+	m := measured{
+		ours:   samples{{1, 2, 9}, {4, 4, 4}, {30, 20, 10}},
+		theirs: samples{{4, 4, 4}, {4, 4, 4}, {10, 10, 10}},
+	}
+	if r := m.ratio(); r != 1 { // of 0.5, 1 and 2
+		t.Errorf("ratio %v", r)
+	}
+	if m.ours.at(0) != 1 || m.ours.at(0.5) != 4 || m.ours.at(1) != 30 {
+		t.Errorf("percentiles %v %v %v", m.ours.at(0), m.ours.at(0.5), m.ours.at(1))
+	}
+	m, err := sides(time.Millisecond, func() {}, func() error { return nil })
+	if err != nil || m.rounds < minRounds || len(m.ours) != len(m.theirs) || len(m.ours) != m.quiet && len(m.ours) != m.rounds {
+		t.Errorf("%d and %d blocks, %d of %d rounds quiet, %v", len(m.ours), len(m.theirs), m.quiet, m.rounds, err)
+	}
+	failure := errors.New("no")
+	if _, err := sides(time.Millisecond, func() {}, func() error { return failure }); !errors.Is(err, failure) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestReport(t *testing.T) {
+	one := table{name: "one", title: "First", notes: []string{"A note."}, columns: []string{"case", "ours", holdsColumn}}
+	one.add("a", "1.5", verdict(true))
+	one.add("b", "2.5", verdict(false))
+	if failed := notHolding([]table{one}); !slices.Equal(failed, []string{"one: b"}) {
+		t.Errorf("not holding: %q", failed)
+	}
+	dir := t.TempDir()
+	if err := writeReport(dir, []table{one}); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "bench.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "## First\n\nA note.\n\n| case | ours | holds |\n|---|---|---|\n| a | 1.5 | yes |\n| b | 2.5 | **no** |\n"; !strings.Contains(string(page), want) {
+		t.Errorf("the page is\n%s", page)
+	}
+	values, err := os.ReadFile(filepath.Join(dir, "bench.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "table,case,column,value\none,a,ours,1.5\none,a,holds,yes\none,b,ours,2.5\none,b,holds,no\n"; string(values) != want {
+		t.Errorf("the values are\n%s", values)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	u, err := ownUsage()
+	if err != nil || u.Resident < u.Anonymous || u.Anonymous <= 0 {
+		t.Errorf("%+v, %v", u, err)
+	}
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bufio"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	ort "github.com/yalue/onnxruntime_go"
+
+	"tips/internal/atomicfile"
+)
+
+// table is what a section found. The first column names the case.
+type table struct {
+	name, title string
+	notes       []string
+	columns     []string
+	rows        [][]string
+}
+
+// Words of the column that says whether a limit holds.
+const (
+	holdsColumn = "holds"
+	yes, no     = "yes", "**no**"
+)
+
+func verdict(holds bool) string {
+	if holds {
+		return yes
+	}
+	return no
+}
+
+func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// notHolding lists the rows whose limit does not hold.
+func notHolding(tables []table) []string {
+	var list []string
+	for _, t := range tables {
+		for _, row := range t.rows {
+			for i, cell := range row {
+				if t.columns[i] == holdsColumn && cell == no {
+					list = append(list, t.name+": "+row[0])
+				}
+			}
+		}
+	}
+	return list
+}
+
+func (t table) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "## %s\n\n", t.title)
+	for _, note := range t.notes {
+		fmt.Fprintf(&b, "%s\n\n", note)
+	}
+	if len(t.rows) == 0 {
+		return b.String()
+	}
+	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(t.columns, " | "), strings.Repeat("---|", len(t.columns)))
+	for _, row := range t.rows {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
+	}
+	return b.String()
+}
+
+// writeReport writes the tables as a page, and as one value a line for programs.
+func writeReport(dir string, tables []table) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	page := filepath.Join(dir, "bench.md")
+	err := atomicfile.Write(page, func(w io.Writer) error {
+		fmt.Fprint(w, "# Beside ONNX Runtime\n\nThe last run of `cd bench && go run . all`, which writes this page and [bench.csv](bench.csv).\n")
+		for _, t := range tables {
+			if _, err := fmt.Fprintf(w, "\n%s", t.markdown()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(filepath.Join(dir, "bench.csv"), func(w io.Writer) error {
+		c := csv.NewWriter(w)
+		c.Write([]string{"table", "case", "column", "value"})
+		for _, t := range tables {
+			for _, row := range t.rows {
+				for i, cell := range row[1:] {
+					c.Write([]string{t.name, row[0], t.columns[i+1], strings.Trim(cell, "*")})
+				}
+			}
+		}
+		c.Flush()
+		return c.Error()
+	})
+}
+
+// environment is where and with what was measured.
+func environment(s settings) table {
+	t := table{name: "environment", title: "Where", columns: []string{"what", "value"}}
+	t.add("CPU", cpuModel())
+	t.add("cores", strconv.Itoa(runtime.NumCPU()))
+	t.add("vector extensions", vectorExtensions())
+	t.add("load when the run ended", loadAverage())
+	t.add("Go", runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH)
+	t.add("ONNX Runtime", ort.GetVersion())
+	t.add("time for each speed comparison", s.box.String())
+	t.add("seed", strconv.FormatUint(s.seed, 10))
+	t.add("date", time.Now().UTC().Format(time.DateOnly))
+	return t
+}
+
+func cpuModel() string { return cpuInfo("model name") }
+
+// vectorExtensions are those that matter to either side.
+func vectorExtensions() string {
+	var list []string
+	for flag := range strings.FieldsSeq(cpuInfo("flags")) {
+		switch flag {
+		case "avx2", "fma", "avx512f", "avx512_vnni", "amx_tile":
+			list = append(list, flag)
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+// cpuInfo is the first value of a key of /proc/cpuinfo.
+func cpuInfo(key string) string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return "unknown"
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if k, v, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(k) == key {
+			return strings.TrimSpace(v)
+		}
+	}
+	return "unknown"
+}
+
+func loadAverage() string {
+	b, err := os.ReadFile("/proc/loadavg")
+	if words := strings.Fields(string(b)); err == nil && len(words) > 2 {
+		return strings.Join(words[:3], " ") + " (1, 5, 15 minutes)"
+	}
+	return "unknown"
+}

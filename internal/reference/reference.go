@@ -1,0 +1,194 @@
+// Package reference computes networks slowly and plainly: float64, one image,
+// channels first, direct loops straight from the definitions. It is what tests
+// and comparisons hold faster ways to the same numbers against; nothing else uses
+// it.
+package reference
+
+import (
+	"math"
+
+	"tips/supernet"
+	"tips/weights"
+)
+
+// Run gives the output of a subnetwork for one input, both as [channel][row][column].
+// Statistics are those of its batch norm; nil takes the set's.
+func Run(set *weights.Set, view *supernet.View, t *weights.Statistics, input []float64) []float64 {
+	if t == nil {
+		t = set.Statistics()
+	}
+	return run(set, view, t, input, func(int, featureMap) {})
+}
+
+// Calibrate makes statistics of a subnetwork with which its output depends on its
+// input. Batch norm whose statistics do not fit what it normalises shrinks the
+// signal layer by layer, until outputs are the same whatever the input is and
+// equal outputs show nothing. The statistics of a layer are those of all its
+// channels on the input given, varied by channel as the set's own are.
+func Calibrate(set *weights.Set, view *supernet.View, input []float64) *weights.Statistics {
+	n := len(set.Ops)
+	t := &weights.Statistics{Mean: make([][]float32, n), Variance: make([][]float32, n)}
+	run(set, view, t, input, func(i int, y featureMap) {
+		if !set.Network.Ops()[i].Norm {
+			return
+		}
+		mean, variance := 0.0, 0.0
+		for _, v := range y.values {
+			mean += v / float64(len(y.values))
+		}
+		for _, v := range y.values {
+			variance += (v - mean) * (v - mean) / float64(len(y.values))
+		}
+		t.Mean[i], t.Variance[i] = make([]float32, y.Channels), make([]float32, y.Channels)
+		for c := range y.Channels {
+			t.Mean[i][c] = float32(mean + math.Sqrt(variance)*float64(set.Ops[i].Mean[c]))
+			t.Variance[i][c] = float32(variance * float64(set.Ops[i].Variance[c]))
+		}
+	})
+	return t
+}
+
+// run computes operation by operation, and shows each one's output before its
+// batch norm to visit.
+func run(set *weights.Set, view *supernet.View, t *weights.Statistics, input []float64, visit func(i int, y featureMap)) []float64 {
+	maps := make([]featureMap, len(view.Ops))
+	at := func(i int) featureMap {
+		if i == supernet.FromInput {
+			return featureMap{view.Input, input}
+		}
+		return maps[i]
+	}
+	for i, op := range set.Network.Ops() {
+		o := view.Ops[i]
+		if !o.Runs {
+			continue
+		}
+		operands := make([]featureMap, len(o.Operands))
+		for j, from := range o.Operands {
+			operands[j] = at(from)
+		}
+		y := featureMap{o.Out, make([]float64, o.Out.Elements())}
+		y.fill(func(c, h, w int) float64 { return compute(set, i, o, operands, c, h, w) })
+		visit(i, y)
+		y.fill(func(c, h, w int) float64 {
+			v := y.at(c, h, w)
+			if op.Norm {
+				v = normalise(set.Ops[i], c, float64(t.Mean[i][c]), float64(t.Variance[i][c]), op.Eps(), v)
+			}
+			return activate(op.Activation, v)
+		})
+		maps[i] = y
+	}
+	return at(view.Output()).values
+}
+
+// featureMap is a map and its values.
+type featureMap struct {
+	supernet.Shape
+	values []float64
+}
+
+func (m featureMap) index(c, h, w int) int { return (c*m.Height+h)*m.Width + w }
+
+func (m featureMap) at(c, h, w int) float64 { return m.values[m.index(c, h, w)] }
+
+func (m featureMap) fill(value func(c, h, w int) float64) {
+	for c := range m.Channels {
+		for h := range m.Height {
+			for w := range m.Width {
+				m.values[m.index(c, h, w)] = value(c, h, w)
+			}
+		}
+	}
+}
+
+func (m featureMap) holds(h, w int) bool { return h >= 0 && h < m.Height && w >= 0 && w < m.Width }
+
+// compute is one value of an operation's output before batch norm and activation.
+func compute(set *weights.Set, i int, o supernet.OpView, x []featureMap, c, h, w int) float64 {
+	op := set.Network.Ops()[i]
+	in := x[0]
+	switch op.Kind {
+	case supernet.Conv, supernet.Depthwise, supernet.Linear:
+		return product(set, i, o, in, c, h, w)
+	case supernet.MaxPool, supernet.AvgPool:
+		largest, sum := math.Inf(-1), 0.0
+		for dh := range op.Kernel {
+			for dw := range op.Kernel {
+				if y, x := h*op.Stride+dh-op.Padding, w*op.Stride+dw-op.Padding; in.holds(y, x) {
+					largest = math.Max(largest, in.at(c, y, x))
+					sum += in.at(c, y, x)
+				}
+			}
+		}
+		if op.Kind == supernet.MaxPool {
+			return largest
+		}
+		return sum / float64(op.Kernel*op.Kernel)
+	case supernet.GlobalPool:
+		sum := 0.0
+		for y := range in.Height {
+			for x := range in.Width {
+				sum += in.at(c, y, x)
+			}
+		}
+		return sum / float64(in.Height*in.Width)
+	case supernet.Add:
+		sum := 0.0
+		for _, operand := range x {
+			sum += operand.at(c, h, w)
+		}
+		return sum
+	case supernet.Mul:
+		if x[1].Height == 1 && x[1].Width == 1 {
+			return in.at(c, h, w) * x[1].at(c, 0, 0)
+		}
+		return in.at(c, h, w) * x[1].at(c, h, w)
+	}
+	panic("reference: kind " + string(op.Kind))
+}
+
+// product is one value of a convolution, depthwise or not, or of a linear layer,
+// which is a convolution of one tap. Weights lie as in the whole network.
+func product(set *weights.Set, i int, o supernet.OpView, in featureMap, c, h, w int) float64 {
+	op, p := set.Network.Ops()[i], set.Ops[i]
+	taps, stride := max(op.Kernel, 1), max(op.Stride, 1)
+	full := set.Network.Full().Ops[i]
+	fullIn := full.In[0].Channels / full.Groups
+	groupIn, groupOut := in.Channels/o.Groups, o.Out.Channels/o.Groups
+	sum := 0.0
+	if op.Bias {
+		sum = float64(p.Bias[c])
+	}
+	for k := range groupIn {
+		for dh := range taps {
+			for dw := range taps {
+				y, x := h*stride+dh-op.Padding, w*stride+dw-op.Padding
+				if in.holds(y, x) {
+					sum += in.at(c/groupOut*groupIn+k, y, x) * float64(p.Weight[((c*fullIn+k)*taps+dh)*taps+dw])
+				}
+			}
+		}
+	}
+	return sum
+}
+
+func normalise(p weights.Params, c int, mean, variance, eps, v float64) float64 {
+	return (v-mean)/math.Sqrt(variance+eps)*float64(p.Scale[c]) + float64(p.Shift[c])
+}
+
+func activate(a supernet.Activation, v float64) float64 {
+	switch a {
+	case supernet.NoActivation:
+		return v
+	case supernet.ReLU:
+		return math.Max(v, 0)
+	case supernet.ReLU6:
+		return math.Min(math.Max(v, 0), 6)
+	case supernet.SiLU:
+		return v / (1 + math.Exp(-v))
+	case supernet.Sigmoid:
+		return 1 / (1 + math.Exp(-v))
+	}
+	panic("reference: activation " + string(a))
+}
