@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"tips/internal/kernel"
+	"tips/internal/reference"
 	"tips/supernet"
 	"tips/supernet/zoo"
 	"tips/weights"
@@ -31,15 +32,59 @@ func small() []string {
 	return list
 }
 
-func load(t testing.TB, reference string) *weights.Set {
+// load makes a network with random weights.
+func load(t testing.TB, name string) *weights.Set {
 	t.Helper()
-	n, err := zoo.New(reference)
+	n, err := zoo.New(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	set := weights.Random(n, 1)
 	set.RandomNorm(2)
 	return set
+}
+
+// loadAlive is load with statistics that fit, so that outputs depend on inputs:
+// equal outputs of a network that says the same of everything would show nothing.
+func loadAlive(t testing.TB, name string) *weights.Set {
+	t.Helper()
+	set := load(t, name)
+	v := set.Network.Full()
+	rng := rand.New(rand.NewPCG(1, 2))
+	statistics := reference.Calibrate(set, v, channelsFirst(randomInput(rng, int(v.Input.Elements())), v.Input))
+	for i := range set.Ops {
+		set.Ops[i].Mean, set.Ops[i].Variance = statistics.Mean[i], statistics.Variance[i]
+	}
+	return set
+}
+
+// channelsFirst reorders a map for the reference.
+func channelsFirst(x []float32, s supernet.Shape) []float64 {
+	out := make([]float64, len(x))
+	pixels := s.Height * s.Width
+	for p := range pixels {
+		for c := range s.Channels {
+			out[c*pixels+p] = float64(x[p*s.Channels+c])
+		}
+	}
+	return out
+}
+
+// channelsLast is the reverse.
+func channelsLast(x []float64, s supernet.Shape) []float64 {
+	out := make([]float64, len(x))
+	pixels := s.Height * s.Width
+	for p := range pixels {
+		for c := range s.Channels {
+			out[p*s.Channels+c] = x[c*pixels+p]
+		}
+	}
+	return out
+}
+
+// referenceOutput is what the definitions give for one input.
+func referenceOutput(set *weights.Set, v *supernet.View, x []float32, t *weights.Statistics) []float64 {
+	return channelsLast(reference.Run(set, v, t, channelsFirst(x, v.Input)), v.Shape(v.Output()))
 }
 
 func randomSubnet(t testing.TB, n *supernet.Network, rng *rand.Rand) supernet.Subnet {
@@ -70,9 +115,9 @@ func randomInput(rng *rand.Rand, n int) []float32 {
 	return x
 }
 
-func run(t testing.TB, m *Model, s supernet.Subnet, input supernet.Shape, batch, threads int, v kernel.Variant, x []float32) []float32 {
+func run(t testing.TB, m *Model, s supernet.Subnet, input supernet.Shape, batch, threads int, v kernel.Variant, x []float32, own *weights.Statistics) []float32 {
 	t.Helper()
-	p, err := m.Program(s, input, batch, nil)
+	p, err := m.Program(s, input, batch, own)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,6 +127,16 @@ func run(t testing.TB, m *Model, s supernet.Subnet, input supernet.Shape, batch,
 	y := make([]float32, p.OutputLen())
 	session.Run(p, y, x)
 	return y
+}
+
+// distance is the largest difference relative to the largest value.
+func distance(a, b []float64) float64 {
+	difference, largest := 0.0, 0.0
+	for i := range a {
+		difference = max(difference, math.Abs(a[i]-b[i]))
+		largest = max(largest, math.Abs(b[i]))
+	}
+	return difference / largest
 }
 
 // wantNear compares outputs relative to the largest of them.
@@ -104,9 +159,9 @@ func wantNear(t testing.TB, what string, got []float32, want []float64, toleranc
 // TestAgainstReference: the whole network, the smallest and random subnetworks
 // agree with the definitions, in every variant the CPU has.
 func TestAgainstReference(t *testing.T) {
-	for _, reference_ := range small() {
-		t.Run(reference_, func(t *testing.T) {
-			set := load(t, reference_)
+	for _, name := range small() {
+		t.Run(name, func(t *testing.T) {
+			set := load(t, name)
 			m := NewModel(set)
 			rng := rand.New(rand.NewPCG(3, 3))
 			subnets := []supernet.Subnet{{}, set.Network.Smallest()}
@@ -123,13 +178,19 @@ func TestAgainstReference(t *testing.T) {
 					t.Fatal(err)
 				}
 				x := randomInput(rng, int(input.Elements()))
-				want := reference(set, v, x, nil)
+				own := reference.Calibrate(set, v, channelsFirst(x, input))
+				want := referenceOutput(set, v, x, own)
 				for _, variant := range kernel.Variants() {
 					if variant == kernel.Generic && i > 1 {
 						continue // slow, and the same code for all
 					}
-					got := run(t, m, s, input, 1, 1, variant, x)
+					got := run(t, m, s, input, 1, 1, variant, x, own)
 					wantNear(t, fmt.Sprint(s, " on ", variant), got, want, 2e-5)
+				}
+				// Another input must give another output, or all this shows nothing.
+				other := referenceOutput(set, v, randomInput(rng, len(x)), own)
+				if d := distance(other, want); d < 1e-2 {
+					t.Errorf("%s: another input changes the output by %v of its size only", s, d)
 				}
 			}
 		})
@@ -195,9 +256,10 @@ func TestOddNetworks(t *testing.T) {
 				t.Fatal(err)
 			}
 			x := randomInput(rng, int(n.Input().Elements()))
-			want := reference(set, v, x, nil)
+			own := reference.Calibrate(set, v, channelsFirst(x, v.Input))
+			want := referenceOutput(set, v, x, own)
 			for _, variant := range kernel.Variants() {
-				wantNear(t, fmt.Sprint(name, ", ", s, " on ", variant), run(t, m, s, n.Input(), 1, 2, variant, x), want, 2e-5)
+				wantNear(t, fmt.Sprint(name, ", ", s, " on ", variant), run(t, m, s, n.Input(), 1, 2, variant, x, own), want, 2e-5)
 			}
 		}
 	}
@@ -206,8 +268,8 @@ func TestOddNetworks(t *testing.T) {
 // TestStrips: operations computed strip by strip give the bits that they give one
 // after the other, for strips of all sizes, batches and threads.
 func TestStrips(t *testing.T) {
-	for _, reference := range []string{"mobilenet_v2:size=64,width=0.5", "efficientnet_b0:size=48", "mobilenet_v2:data=cifar10,width=0.35"} {
-		set := load(t, reference)
+	for _, name := range []string{"mobilenet_v2:size=64,width=0.5", "efficientnet_b0:size=48", "mobilenet_v2:data=cifar10,width=0.35"} {
+		set := loadAlive(t, name)
 		m := NewModel(set)
 		rng := rand.New(rand.NewPCG(10, 10))
 		for _, rows := range []int{1, 2, 3, 5, 100} {
@@ -228,7 +290,7 @@ func TestStrips(t *testing.T) {
 				}
 				some := slices.ContainsFunc(p.steps, func(s step) bool { return s.kind == stepStrips })
 				if some != (pay == 0) {
-					t.Fatalf("%s has strips: %t", reference, some)
+					t.Fatalf("%s has strips: %t", name, some)
 				}
 				session := NewSession(1 + rows%2)
 				y := make([]float32, p.OutputLen())
@@ -238,7 +300,7 @@ func TestStrips(t *testing.T) {
 				outputs[pay] = y
 			}
 			if !slices.Equal(outputs[0], outputs[1<<40]) {
-				t.Fatalf("%s, %s: strips of %d rows change the result", reference, s, rows)
+				t.Fatalf("%s, %s: strips of %d rows change the result", name, s, rows)
 			}
 		}
 	}
@@ -247,8 +309,8 @@ func TestStrips(t *testing.T) {
 // TestInPlaceEqualsExtracted: a subnetwork run from the shared weights gives, bit
 // for bit, what weights of its own would.
 func TestInPlaceEqualsExtracted(t *testing.T) {
-	for _, reference := range small() {
-		set := load(t, reference)
+	for _, name := range small() {
+		set := loadAlive(t, name)
 		m := NewModel(set)
 		rng := rand.New(rand.NewPCG(5, 5))
 		for range 4 {
@@ -259,11 +321,20 @@ func TestInPlaceEqualsExtracted(t *testing.T) {
 			}
 			input := set.Network.Input()
 			x := randomInput(rng, int(input.Elements()))
+			v, err := set.Network.View(s, input)
+			if err != nil {
+				t.Fatal(err)
+			}
+			own := reference.Calibrate(set, v, channelsFirst(x, input))
+			for i, op := range alone.Network.Ops() {
+				from, _ := set.Network.Index(op.Name)
+				alone.Ops[i].Mean, alone.Ops[i].Variance = own.Mean[from], own.Variance[from]
+			}
 			for _, variant := range kernel.Variants()[1:] {
-				got := run(t, m, s, input, 1, 1, variant, x)
-				want := run(t, NewModel(alone), supernet.Subnet{}, input, 1, 1, variant, x)
+				got := run(t, m, s, input, 1, 1, variant, x, own)
+				want := run(t, NewModel(alone), supernet.Subnet{}, input, 1, 1, variant, x, nil)
 				if !slices.Equal(got, want) {
-					t.Fatalf("%s, %s on %s: %v in place, %v extracted", reference, s, variant, got, want)
+					t.Fatalf("%s, %s on %s: %v in place, %v extracted", name, s, variant, got, want)
 				}
 			}
 		}
@@ -273,8 +344,8 @@ func TestInPlaceEqualsExtracted(t *testing.T) {
 // TestThreadsAndBatches: neither the number of threads nor the company in a
 // batch changes a bit.
 func TestThreadsAndBatches(t *testing.T) {
-	for _, reference := range small() {
-		set := load(t, reference)
+	for _, name := range small() {
+		set := loadAlive(t, name)
 		m := NewModel(set)
 		rng := rand.New(rand.NewPCG(6, 6))
 		s := randomSubnet(t, set.Network, rng)
@@ -282,16 +353,16 @@ func TestThreadsAndBatches(t *testing.T) {
 		const batch = 3
 		each := int(input.Elements())
 		x := randomInput(rng, batch*each)
-		want := run(t, m, s, input, batch, 1, 0, x)
+		want := run(t, m, s, input, batch, 1, 0, x, nil)
 		for _, threads := range []int{2, 3, 5} {
-			if got := run(t, m, s, input, batch, threads, 0, x); !slices.Equal(got, want) {
-				t.Errorf("%s: %d threads give other results", reference, threads)
+			if got := run(t, m, s, input, batch, threads, 0, x, nil); !slices.Equal(got, want) {
+				t.Errorf("%s: %d threads give other results", name, threads)
 			}
 		}
 		classes := len(want) / batch
 		for i := range batch {
-			if got := run(t, m, s, input, 1, 1, 0, x[i*each:(i+1)*each]); !slices.Equal(got, want[i*classes:(i+1)*classes]) {
-				t.Errorf("%s: input %d gives other results by itself", reference, i)
+			if got := run(t, m, s, input, 1, 1, 0, x[i*each:(i+1)*each], nil); !slices.Equal(got, want[i*classes:(i+1)*classes]) {
+				t.Errorf("%s: input %d gives other results by itself", name, i)
 			}
 		}
 	}
@@ -299,7 +370,7 @@ func TestThreadsAndBatches(t *testing.T) {
 
 // TestStatistics: a program uses the statistics it is given.
 func TestStatistics(t *testing.T) {
-	set := load(t, "resnet18:data=cifar10,size=16")
+	set := loadAlive(t, "resnet18:data=cifar10,size=16")
 	rng := rand.New(rand.NewPCG(7, 7))
 	s := randomSubnet(t, set.Network, rng)
 	v, err := set.Network.View(s, set.Network.Input())
@@ -326,7 +397,7 @@ func TestStatistics(t *testing.T) {
 	session := NewSession(1)
 	defer session.Close()
 	session.Run(p, y, x)
-	wantNear(t, "own statistics", y, reference(set, v, x, own), 2e-5)
+	wantNear(t, "own statistics", y, referenceOutput(set, v, x, own), 2e-5)
 
 	stem, _ := set.Network.Index("stem")
 	own.Mean[stem] = own.Mean[stem][:1]
@@ -344,7 +415,7 @@ func TestNoAllocation(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	set := load(t, "mobilenet_v2:data=cifar10,size=16")
+	set := loadAlive(t, "mobilenet_v2:data=cifar10,size=16")
 	m := NewModel(set)
 	rng := rand.New(rand.NewPCG(8, 8))
 	var programs []*Program
@@ -376,7 +447,7 @@ func TestNoAllocation(t *testing.T) {
 // TestManySessions: goroutines run different subnetworks of one model at once
 // and get what each gets alone.
 func TestManySessions(t *testing.T) {
-	set := load(t, "efficientnet_b0:data=cifar10,size=16")
+	set := loadAlive(t, "efficientnet_b0:data=cifar10,size=16")
 	m := NewModel(set)
 	rng := rand.New(rand.NewPCG(9, 9))
 	type job struct {
@@ -390,7 +461,7 @@ func TestManySessions(t *testing.T) {
 			t.Fatal(err)
 		}
 		x := randomInput(rng, p.InputLen())
-		jobs = append(jobs, job{p, x, run(t, m, p.Subnet(), set.Network.Input(), 1, 1, 0, x)})
+		jobs = append(jobs, job{p, x, run(t, m, p.Subnet(), set.Network.Input(), 1, 1, 0, x, nil)})
 	}
 	var group sync.WaitGroup
 	for g := range 4 {
@@ -413,8 +484,8 @@ func TestManySessions(t *testing.T) {
 // TestArenaIsTight: feature maps share memory; what a program takes is near what
 // the cost model says, up to padding of channels.
 func TestArenaIsTight(t *testing.T) {
-	for _, reference := range []string{"mobilenet_v2", "resnet50", "efficientnet_b0"} {
-		n, err := zoo.New(reference)
+	for _, name := range []string{"mobilenet_v2", "resnet50", "efficientnet_b0"} {
+		n, err := zoo.New(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -426,13 +497,13 @@ func TestArenaIsTight(t *testing.T) {
 		}
 		got, want := 4*int64(p.arena), p.view.Costs().PeakBytes
 		if float64(got) > 1.15*float64(want) {
-			t.Errorf("%s: feature maps take %d bytes; the cost model says %d", reference, got, want)
+			t.Errorf("%s: feature maps take %d bytes; the cost model says %d", name, got, want)
 		}
 	}
 }
 
 func TestBadPrograms(t *testing.T) {
-	set := load(t, "mlp")
+	set := loadAlive(t, "mlp")
 	m := NewModel(set)
 	n := set.Network
 	for name, make := range map[string]func() error{

@@ -13,7 +13,7 @@ import (
 // the definitions do.
 func TestTrace(t *testing.T) {
 	for _, reference := range []string{"mobilenet_v2:data=cifar10,size=16,width=0.5", "efficientnet_b0:data=cifar10,size=16"} {
-		set := load(t, reference)
+		set := loadAlive(t, reference)
 		m := NewModel(set)
 		n := set.Network
 		rng := rand.New(rand.NewPCG(1, 1))
@@ -27,7 +27,7 @@ func TestTrace(t *testing.T) {
 		y := make([]float32, 10)
 		trace.Run(session, y, x)
 		want := make([]float64, len(y))
-		for i, v := range run(t, m, supernet.Subnet{}, n.Input(), 1, 1, 0, x) {
+		for i, v := range run(t, m, supernet.Subnet{}, n.Input(), 1, 1, 0, x, nil) {
 			want[i] = float64(v)
 		}
 		wantNear(t, reference, y, want, 1e-5) // additions are not merged here
@@ -56,7 +56,7 @@ func TestTrace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, v := range run(t, m, without, n.Input(), 1, 1, 0, x) {
+		for i, v := range run(t, m, without, n.Input(), 1, 1, 0, x, nil) {
 			want[i] = float64(v)
 		}
 		wantNear(t, reference+" without a block", y, want, 1e-5)
