@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -10,16 +13,16 @@ import (
 // they sleep, and leave the caches full of their own, so that sides take turns in
 // blocks of several runs, with a pause before and the first run not counted.
 //
-// On a machine that others use too, rounds in which the kernel took a core away
+// On a machine that others use too, rounds in which threads had to wait for a core
 // are put aside. If the time ends before there are enough quiet ones, a while more
 // is spent waiting for them, and then all rounds count.
 const (
-	blockTime  = 60 * time.Millisecond
-	blockRuns  = 3
-	pause      = 10 * time.Millisecond
-	minRounds  = 9
-	patience   = 3                     // times the time box, while rounds are disturbed
-	quietSlice = 20 * time.Millisecond // one loss of a core in this time is the kernel's own work
+	blockTime = 60 * time.Millisecond
+	blockRuns = 3
+	pause     = 10 * time.Millisecond
+	minRounds = 9
+	patience  = 3    // times the time box, while rounds are disturbed
+	quietWait = 0.03 // share of its time that a quiet block waits for cores
 )
 
 // samples are the times of single runs on one side, by block.
@@ -28,7 +31,8 @@ type samples [][]time.Duration
 // measured is both sides of a comparison, round by round.
 type measured struct {
 	ours, theirs  samples
-	quiet, rounds int // how many rounds were quiet, and how many there were
+	cpu           []float64 // ratio of CPU time, by round
+	quiet, rounds int       // how many rounds were quiet, and how many there were
 }
 
 // sides takes turns for a while: a block here, a block there.
@@ -44,8 +48,11 @@ func sides(box time.Duration, ours func(), theirs func() error) (measured, error
 			all.quiet = quiet.rounds
 			return all, nil
 		}
-		x, calm, _ := block(func() error { ours(); return nil })
-		y, calmToo, err := block(theirs)
+		x, err := takeBlock(func() error { ours(); return nil })
+		if err != nil {
+			return measured{}, err
+		}
+		y, err := takeBlock(theirs)
 		if err != nil {
 			return measured{}, err
 		}
@@ -53,42 +60,71 @@ func sides(box time.Duration, ours func(), theirs func() error) (measured, error
 			continue
 		}
 		all.add(x, y)
-		if calm && calmToo {
+		if x.quiet && y.quiet {
 			quiet.add(x, y)
 		}
 	}
 }
 
-func (m *measured) add(ours, theirs []time.Duration) {
-	m.ours, m.theirs = append(m.ours, ours), append(m.theirs, theirs)
+func (m *measured) add(ours, theirs block) {
+	m.ours, m.theirs = append(m.ours, ours.times), append(m.theirs, theirs.times)
+	m.cpu = append(m.cpu, float64(ours.cpu)/float64(theirs.cpu))
 	m.rounds++
 }
 
-// block runs one side for a while, and tells whether it had the machine to itself.
-func block(run func() error) (times []time.Duration, quiet bool, err error) {
-	time.Sleep(pause)
-	if err := run(); err != nil {
-		return nil, false, err
-	}
-	start, lost := time.Now(), coresLost()
-	for len(times) < blockRuns || time.Since(start) < blockTime {
-		before := time.Now()
-		if err := run(); err != nil {
-			return nil, false, err
-		}
-		times = append(times, time.Since(before))
-	}
-	return times, time.Duration(coresLost()-lost) <= 1+time.Since(start)/quietSlice, nil
+// block is some runs of one side.
+type block struct {
+	times []time.Duration
+	cpu   time.Duration // of the process, a run
+	quiet bool          // nobody else wanted the cores
 }
 
-// coresLost counts how often a thread of this process had to leave its core
-// although it had work.
-func coresLost() int64 {
+func takeBlock(run func() error) (block, error) {
+	time.Sleep(pause)
+	if err := run(); err != nil {
+		return block{}, err
+	}
+	var b block
+	cpu, waited, start := cpuTime(), waitTime(), time.Now()
+	for len(b.times) < blockRuns || time.Since(start) < blockTime {
+		before := time.Now()
+		if err := run(); err != nil {
+			return block{}, err
+		}
+		b.times = append(b.times, time.Since(before))
+	}
+	spent := time.Since(start)
+	b.cpu = (cpuTime() - cpu) / time.Duration(len(b.times))
+	b.quiet = (waitTime() - waited).Seconds() <= quietWait*spent.Seconds()
+	return b, nil
+}
+
+// cpuTime is how long threads of this process have run.
+func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0
 	}
-	return u.Nivcsw
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// waitTime is how long threads of this process could have run and had no core.
+func waitTime() (total time.Duration) {
+	files, err := filepath.Glob("/proc/self/task/*/schedstat")
+	if err != nil {
+		return 0
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // the thread has ended
+		}
+		var ran, waited time.Duration
+		if _, err := fmt.Sscan(string(text), &ran, &waited); err == nil {
+			total += waited
+		}
+	}
+	return total
 }
 
 // at is the time that a share of all samples stays below.
