@@ -204,7 +204,6 @@ func (b *builder) done(operand int) {
 }
 
 func (b *builder) add(s step) {
-	b.program.scratch = max(b.program.scratch, s.scratch(b.program.batch))
 	b.program.steps = append(b.program.steps, s)
 }
 

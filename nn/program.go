@@ -2,13 +2,14 @@ package nn
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"tips/internal/kernel"
 	"tips/supernet"
 	"tips/weights"
 )
 
-// Program is a subnetwork at one input size, ready to run. It is read only.
+// Program is a subnetwork at one input size, ready to run. Nobody changes it.
 type Program struct {
 	view    *supernet.View
 	batch   int
@@ -16,7 +17,27 @@ type Program struct {
 	input   span // where the input is copied to; none where it is read in place
 	output  span
 	arena   int // floats that all feature maps take together
-	scratch int // floats of scratch that a worker needs at most
+
+	// scratch[n] is one more than the floats of scratch that n threads need, and 0
+	// where nobody has asked yet.
+	scratch [maxThreads + 1]atomic.Int64
+}
+
+// maxThreads bounds the threads of a session.
+const maxThreads = 128
+
+// scratchFor is the scratch memory that kernels need with that many threads. It
+// is computed once: a session asks at every run.
+func (p *Program) scratchFor(threads int) int {
+	if known := p.scratch[threads].Load(); known > 0 {
+		return int(known - 1)
+	}
+	most := 0
+	for i := range p.steps {
+		most = max(most, p.steps[i].scratch(p.batch, threads))
+	}
+	p.scratch[threads].Store(int64(most) + 1)
+	return most
 }
 
 // step is one call of a kernel. What a kind of step does not need is zero.

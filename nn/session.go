@@ -23,8 +23,10 @@ type Session struct {
 	elements  kernel.Map
 }
 
-// NewSession makes a session with a number of threads, at least one.
-func NewSession(threads int) *Session { return &Session{pool: kernel.NewPool(threads)} }
+// NewSession makes a session with a number of threads, from 1 to 128.
+func NewSession(threads int) *Session {
+	return &Session{pool: kernel.NewPool(min(max(threads, 1), maxThreads))}
+}
 
 // Close ends the session's threads.
 func (s *Session) Close() { s.pool.Close() }
@@ -45,7 +47,7 @@ func (s *Session) Run(p *Program, output, input []float32) {
 
 // execute runs the steps of a program from one on, on feature maps in memory.
 func (s *Session) execute(p *Program, memory []float32, from int, output, input []float32) {
-	if n := p.scratch * s.pool.Size(); len(s.scratch) < n {
+	if n := p.scratchFor(s.pool.Size()); len(s.scratch) < n {
 		s.scratch = kernel.Alloc(n)
 	}
 	if p.input != none && from == 0 {
@@ -156,17 +158,12 @@ func (t *step) fill(c *kernel.Conv, batch int) {
 	c.XLd, c.Weights, c.Scale, c.Bias, c.Activation = t.xld, t.conv, t.affine.scale, t.affine.shift, t.activation
 }
 
-// scratch is the scratch memory that a worker needs for the step: the most of
-// any number of workers, as the kernel divides its work by that.
-func (t *step) scratch(batch int) int {
+// scratch is the scratch memory that the step needs.
+func (t *step) scratch(batch, threads int) int {
 	if t.kind != stepConv {
-		return 0
+		return 0 // strips convolve single pixels, which takes none
 	}
 	var c kernel.Conv
 	t.fill(&c, batch)
-	most := 0
-	for workers := 1; workers <= 64; workers *= 2 {
-		most = max(most, (c.ScratchLen(workers)+workers-1)/workers)
-	}
-	return most
+	return c.ScratchLen(threads)
 }
