@@ -11,12 +11,12 @@ import (
 
 // Program is a subnetwork at one input size, ready to run. Nobody changes it.
 type Program struct {
-	view    *supernet.View
-	batch   int
-	steps   []step
-	input   span // where the input is copied to; none where it is read in place
-	output  span
-	arena   int // floats that all feature maps take together
+	view   *supernet.View
+	batch  int
+	steps  []step
+	input  span // where the input is copied to; none where it is read in place
+	output span
+	arena  int // floats that all feature maps take together
 
 	// scratch[n] is one more than the floats of scratch that n threads need, and 0
 	// where nobody has asked yet.
