@@ -54,7 +54,12 @@ func switching(s settings) (table, error) {
 			return table{}, err
 		}
 	}
-	us := func(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()*1e6) }
+	us := func(d time.Duration) string {
+		if d < 10*time.Microsecond {
+			return fmt.Sprintf("%.3f", d.Seconds()*1e6)
+		}
+		return fmt.Sprint(d.Microseconds())
+	}
 
 	found := lookUp(programs, subs, order)
 	t.add("found among twelve", us(found), "", "≤ 1", verdict(found <= switchLimit))
