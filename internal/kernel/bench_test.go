@@ -133,7 +133,7 @@ func benchmarkLayers(b *testing.B, workers int) {
 				rate := flops * float64(b.N) / b.Elapsed().Seconds() / 1e9
 				b.ReportMetric(rate, "GFLOP/s")
 				if most > 0 {
-					b.ReportMetric(100*rate/most, "%peak") // of one core
+					b.ReportMetric(100*rate/most, "%peak") // of one core; Winograd computes fewer products than it is counted for
 				}
 			})
 		}

@@ -30,9 +30,27 @@ type Conv struct {
 	Residual   []float32 // may be nil; not with groups
 	Activation Activation
 	Scratch    []float32 // ScratchLen floats
+	Algorithm  Algorithm
 
 	plan convPlan
 }
+
+// Algorithm is how a convolution is computed.
+type Algorithm uint8
+
+const (
+	// Auto is Winograd where it applies and the shape (the size of the output and
+	// the channels that run, nothing else) promises a gain, else Direct.
+	Auto Algorithm = iota
+	// Direct sums the products one after the other.
+	Direct
+	// Winograd computes tiles of 4×4 outputs at once from a quarter of the
+	// products. Its error is two to three times as large, at most 2·(4+√Cin)
+	// roundings relative to the layer's outputs for random data, and a NaN or an infinity
+	// of the input may reach every output of the tiles that see it. Only for a
+	// dense 3×3 kernel of stride 1; others are summed directly.
+	Winograd
+)
 
 // convPlan is a running Conv: its description with defaults filled in, and how
 // its work is divided.
@@ -44,6 +62,7 @@ type convPlan struct {
 	groups              int
 	group               groupKind
 	args                tileArgs // what all tiles have in common
+	winograd            winogradPlan
 
 	// The parts of a flat convolution are blocks of pixels, those of others
 	// strips of output rows; each may be split again by output channels.
@@ -95,7 +114,9 @@ func (c *Conv) Run(pool *Pool) {
 		panic(fmt.Sprintf("kernel: Conv needs %d floats of scratch, has %d", need, len(c.Scratch)))
 	}
 	p.prepare(c)
-	if p.flat {
+	if p.winograd.on {
+		p.runWinograd(c, pool)
+	} else if p.flat {
 		pool.Run((p.pixels+p.block-1)/p.block*p.columns, (*convTask)(c))
 	} else {
 		pool.Run(c.N*p.strips*p.columns, (*convTask)(c))
@@ -124,6 +145,7 @@ func (p *convPlan) shape(c *Conv) {
 	if p.groups > 1 {
 		p.group = p.kindOfGroup(c)
 	}
+	p.winograd.on = p.useWinograd(c)
 }
 
 // check panics when the description is not consistent.
@@ -134,6 +156,8 @@ func (p *convPlan) check(c *Conv) {
 	c.Activation.check()
 	w := c.Weights
 	switch {
+	case c.Algorithm > Winograd:
+		fail("no algorithm %d", c.Algorithm)
 	case c.N < 0 || c.H < 1 || c.W < 1 || c.Cin < 1 || c.Cout < 1:
 		fail("%d images of %d×%d, %d to %d channels", c.N, c.H, c.W, c.Cin, c.Cout)
 	case c.Kernel < 0 || c.Stride < 0 || c.Pad < 0 || c.Pad >= p.kernel:
@@ -183,6 +207,10 @@ const (
 	// are then small enough for their outputs to stay, too.
 	weightFloats = 128 << 10
 	stripFloats  = 96 << 10
+	// Weights above this size come from memory for every strip: fewer, larger
+	// strips are better then.
+	stripWeights = 512 << 10
+	stripLarge   = 160 << 10
 	partMACs     = 256 << 10
 )
 
@@ -190,6 +218,10 @@ const (
 // not: parts only decide who computes an output.
 func (p *convPlan) divide(c *Conv, workers int) {
 	if c.N == 0 || p.oh == 0 || p.ow == 0 {
+		return
+	}
+	if p.winograd.on {
+		p.divideWinograd(c, workers)
 		return
 	}
 	p.flat = p.kernel == 1 && p.stride == 1 && p.pad == 0 && p.groups == 1 && p.xrow == c.W*p.xld
@@ -208,12 +240,22 @@ func (p *convPlan) divide(c *Conv, workers int) {
 		line := (c.W + 2*p.pad) * p.stripLd(c)
 		copied := p.pad > 0 && p.group == groupPanels
 		if copied {
-			p.rows = min(p.oh, max(2, (stripFloats/line-p.kernel+p.stride)/p.stride))
+			most := stripFloats
+			if k*c.Cout > stripWeights {
+				most = stripLarge
+			}
+			p.rows = min(p.oh, max(2, (most/line-p.kernel+p.stride)/p.stride))
 		} else {
 			p.rows = min(p.oh, max(2, blockFloats/(p.ow*k)))
 		}
-		if workers > 1 && (!copied || p.groups > 1) {
-			p.rows = min(p.rows, max(1, p.oh/(4*workers)))
+		if workers > 1 && (p.groups > 1 || k*c.Cout <= weightFloats) {
+			// Many strips; of large weights rather ranges of output channels, so
+			// that each thread reads some of them.
+			least := 1
+			if copied && p.groups == 1 {
+				least = p.kernel
+			}
+			p.rows = min(p.rows, max(least, p.oh/(4*workers)))
 		}
 		p.strips = evenly(p.oh, p.rows)
 		p.rows = evenly(p.oh, p.strips)
@@ -284,6 +326,10 @@ func (t *convTask) Part(part, worker int) {
 	p := &c.plan
 	from, to := p.columnRange(part % p.columns)
 	part /= p.columns
+	if p.winograd.on {
+		p.winogradPart(c, part, from, to, worker)
+		return
+	}
 	if p.flat {
 		p.flatPart(c, part, from, to)
 		return

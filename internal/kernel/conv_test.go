@@ -16,10 +16,11 @@ type convCase struct {
 	act                                             Activation
 	residual                                        bool
 	misalign                                        int
+	alg                                             Algorithm
 }
 
 func (tc convCase) String() string {
-	return fmt.Sprintf("%dx%dx%d %d-%d(%d-%d) k%d s%d p%d g%d ld%d act%d res%t mis%d", tc.n, tc.h, tc.w, tc.cin, tc.cout, tc.cinMax, tc.coutMax, tc.kernel, tc.stride, tc.pad, tc.groups, tc.xld, tc.act, tc.residual, tc.misalign)
+	return fmt.Sprintf("%dx%dx%d %d-%d(%d-%d) k%d s%d p%d g%d ld%d act%d res%t mis%d alg%d", tc.n, tc.h, tc.w, tc.cin, tc.cout, tc.cinMax, tc.coutMax, tc.kernel, tc.stride, tc.pad, tc.groups, tc.xld, tc.act, tc.residual, tc.misalign, tc.alg)
 }
 
 // build makes the operation; raw are the weights of this subnetwork alone,
@@ -38,7 +39,7 @@ func (tc convCase) build(r *rand.Rand) (c *Conv, y buffer, raw []float32) {
 		N: tc.n, H: tc.h, W: tc.w, Cin: tc.cin, Cout: tc.cout,
 		Kernel: tc.kernel, Stride: tc.stride, Pad: tc.pad, Groups: tc.groups, XLd: tc.xld,
 		Weights:    PackConv(coutMax, cinMax, taps, full),
-		Activation: tc.act,
+		Activation: tc.act, Algorithm: tc.alg,
 	}
 	xld := tc.xld
 	if xld == 0 {
@@ -71,6 +72,10 @@ func (tc convCase) verify(t testing.TB, c *Conv, raw []float32) {
 	if xld == 0 {
 		xld = PadChannels(tc.cin)
 	}
+	var amplitude []float64
+	if c.plan.winograd.on {
+		amplitude = tc.winogradAmplitude(c, raw)
+	}
 	for p := range tc.n * oh * ow {
 		n, y, x := p/(oh*ow), p/ow%oh, p%ow
 		for o := range tc.cout {
@@ -92,7 +97,11 @@ func (tc convCase) verify(t testing.TB, c *Conv, raw []float32) {
 				res = float64(c.Residual[p*yld+o])
 			}
 			scale, bias := float64(c.Scale[o]), float64(c.Bias[o])
-			if e := off(tc.act, c.Y[p*yld+o], sum*scale+bias+res, dotBound(in*taps, abs, scale, bias, res)); e != "" {
+			bound := dotBound(in*taps, abs, scale, bias, res)
+			if amplitude != nil {
+				bound = dotBound(in+winogradRoundings, amplitude[p*tc.cout+o], scale, bias, res)
+			}
+			if e := off(tc.act, c.Y[p*yld+o], sum*scale+bias+res, bound); e != "" {
 				t.Fatalf("%v: pixel %d channel %d: %s", tc, p, o, e)
 			}
 		}
@@ -142,7 +151,10 @@ func TestConvShapes(t *testing.T) {
 	forVariants(t, func(t *testing.T, v Variant) {
 		r := newRand(t, 2)
 		for _, tc := range convShapes {
-			for _, size := range [][2]int{{1, 1}, {3, 2}, {7, 7}, {5, 14}, {6, 31}} {
+			for i, size := range [][2]int{{1, 1}, {3, 2}, {7, 7}, {5, 14}, {6, 31}} {
+				if testing.Short() && i%2 == 1 {
+					continue
+				}
 				for _, ch := range [][2]int{{1, 8}, {3, 24}, {8, 33}, {5, 41}} {
 					tc.h, tc.w = size[0], size[1]
 					tc.cin, tc.cout = ch[0], ch[1]
@@ -169,7 +181,7 @@ func TestConvGroups(t *testing.T) {
 				{2, 3, 5}, {3, 1, 1}, {2, 8, 4}, {2, 4, 8}, {3, 6, 6},
 			} {
 				for _, size := range [][2]int{{1, 1}, {5, 7}, {3, 15}} {
-					if g.in*g.out*shape.kernel > 16*16*3 && size[1] != 7 {
+					if (g.in*g.out*shape.kernel > 16*16*3 || testing.Short()) && size[1] != 7 {
 						continue // one size of the large ones is enough
 					}
 					tc := shape
@@ -203,9 +215,18 @@ func TestConvSubnet(t *testing.T) {
 	forVariants(t, func(t *testing.T, v Variant) {
 		r := newRand(t, 4)
 		shapes := append([]convCase{{kernel: 1}, {kernel: 1}, {kernel: 1}}, convShapes...)
+		for i := range 6 {
+			shapes = append(shapes, convCase{kernel: 3, pad: i % 3, alg: Winograd})
+		}
 		for i, tc := range shapes {
 			tc.n, tc.h, tc.w = 1+i%2, 9, 15
 			tc.cin, tc.cout = 1+r.IntN(20), 1+r.IntN(100)
+			if tc.alg == Winograd { // several blocks of tiles and of channels
+				tc.n, tc.cin, tc.cout = 1+i%4, 1+r.IntN(90), 1+r.IntN(70)
+				if testing.Short() {
+					tc.n, tc.cin, tc.cout = 1+i%2, 1+r.IntN(30), 1+r.IntN(40)
+				}
+			}
 			tc.cinMax, tc.coutMax = tc.cin+r.IntN(9), tc.cout+r.IntN(40)
 			tc.act, tc.residual = Activation(i%5), i%3 == 0
 			c, y, raw := tc.build(r)
@@ -373,6 +394,7 @@ func TestConvPanics(t *testing.T) {
 		"narrow rows":     func(c *Conv) { c.XRow = 9 },
 		"odd groups":      func(c *Conv) { c.Groups = 2 },
 		"no scratch":      func(c *Conv) { c.Scratch = nil },
+		"algorithm":       func(c *Conv) { c.Algorithm = 99 },
 		"activation":      func(c *Conv) { c.Activation = 99 },
 		"foreign variant": func(c *Conv) { c.Variant = 99 },
 	} {
@@ -390,7 +412,8 @@ func TestConvAllocs(t *testing.T) {
 	defer pool.Close()
 	for _, tc := range []convCase{
 		{n: 1, h: 14, w: 14, cin: 32, cout: 64, kernel: 1, act: SiLU},
-		{n: 1, h: 14, w: 14, cin: 32, cout: 40, kernel: 3, pad: 1},
+		{n: 1, h: 14, w: 14, cin: 32, cout: 40, kernel: 3, pad: 1, alg: Direct},
+		{n: 1, h: 14, w: 14, cin: 33, cout: 40, kernel: 3, pad: 1, alg: Winograd, act: SiLU},
 		{n: 1, h: 14, w: 14, cin: 32, cout: 32, kernel: 3, pad: 1, groups: 8},
 		{n: 1, h: 1, w: 1, cin: 128, cout: 100, kernel: 1},
 	} {

@@ -113,3 +113,61 @@ func (v Variant) reduce(op poolOp, p *poolArgs) {
 		poolGeneric(op, p)
 	}
 }
+
+// winogradInput runs winogradInputGeneric's loop.
+func (v Variant) winogradInput(p *winogradInput) {
+	switch v {
+	case AVX512:
+		end := p.end
+		p.end -= (end - p.off) % 64
+		if p.end > p.off {
+			winogradInputAVX512(p)
+			p.off = p.end
+		}
+		p.end = end
+		if p.off < end {
+			winogradInputAVX2(p)
+		}
+	case AVX2:
+		winogradInputAVX2(p)
+	default:
+		winogradInputGeneric(p)
+	}
+}
+
+// winogradPanel runs winogradWeightsGeneric's loop for k rows of a panel.
+func (v Variant) winogradPanel(p *winogradWeights, k uintptr) {
+	switch v {
+	case AVX512:
+		p.n = k
+		winogradWeightsAVX512(p)
+	case AVX2:
+		p.n = 2 * k
+		winogradWeightsAVX2(p)
+	default:
+		p.n = k
+		winogradWeightsGeneric(panelWidth, p)
+	}
+}
+
+// winogradOutput runs winogradOutputGeneric's loop.
+func (v Variant) winogradOutput(p *winogradOutput) {
+	switch v {
+	case AVX512:
+		p.off = 0
+		end := p.end
+		p.end -= end % 64
+		if p.end > 0 {
+			winogradOutputAVX512(p)
+			p.off = p.end
+		}
+		p.end = end
+		if p.off < end {
+			winogradOutputAVX2(p)
+		}
+	case AVX2:
+		winogradOutputAVX2(p)
+	default:
+		winogradOutputGeneric(p)
+	}
+}

@@ -63,3 +63,32 @@ func (v Variant) reduce(op poolOp, p *poolArgs) {
 		meanNEON(p)
 	}
 }
+
+// winogradInput runs winogradInputGeneric's loop.
+func (v Variant) winogradInput(p *winogradInput) {
+	if v == NEON {
+		winogradInputNEON(p)
+	} else {
+		winogradInputGeneric(p)
+	}
+}
+
+// winogradPanel runs winogradWeightsGeneric's loop for k rows of a panel.
+func (v Variant) winogradPanel(p *winogradWeights, k uintptr) {
+	if v == NEON {
+		p.n = 4 * k
+		winogradWeightsNEON(p)
+	} else {
+		p.n = k
+		winogradWeightsGeneric(panelWidth, p)
+	}
+}
+
+// winogradOutput runs winogradOutputGeneric's loop.
+func (v Variant) winogradOutput(p *winogradOutput) {
+	if v == NEON {
+		winogradOutputNEON(p)
+	} else {
+		winogradOutputGeneric(p)
+	}
+}

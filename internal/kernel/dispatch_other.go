@@ -18,3 +18,12 @@ func (v Variant) grouped(stride, outputs, lanes int, p *windowArgs) {
 func (v Variant) vectorMap(op mapOp, p *mapArgs) { mapGeneric(op, p) }
 
 func (v Variant) reduce(op poolOp, p *poolArgs) { poolGeneric(op, p) }
+
+func (v Variant) winogradInput(p *winogradInput) { winogradInputGeneric(p) }
+
+func (v Variant) winogradPanel(p *winogradWeights, k uintptr) {
+	p.n = k
+	winogradWeightsGeneric(panelWidth, p)
+}
+
+func (v Variant) winogradOutput(p *winogradOutput) { winogradOutputGeneric(p) }

@@ -53,6 +53,14 @@
 // its input, small enough for the second-level cache, with zeros around it.
 // Depthwise and narrow grouped convolutions work on vectors of channels
 // instead, sliding a window along a row.
+//
+// A dense 3×3 convolution of stride 1 is computed from a quarter of the
+// products by Winograd's algorithm where that is faster (see [Algorithm] and
+// winograd.go): inputs and weights of a block are transformed in scratch memory,
+// multiplied by the same tiles, and transformed back. The packed weights are
+// those of the direct sum, so nothing is stored twice, and a subnetwork still
+// runs in place. The choice depends on the output size and the channels that
+// run, so a strip of an image may round otherwise than the image as a whole.
 package kernel
 
 //go:generate go run ./gen -out .

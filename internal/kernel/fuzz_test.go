@@ -11,6 +11,7 @@ func FuzzConv(f *testing.F) {
 	f.Add(uint64(1), uint16(7), uint16(7), uint16(16), uint16(24), uint8(3), uint8(1), uint8(1), uint8(1), uint8(0))
 	f.Add(uint64(2), uint16(1), uint16(1), uint16(100), uint16(70), uint8(1), uint8(1), uint8(0), uint8(1), uint8(3))
 	f.Add(uint64(3), uint16(5), uint16(15), uint16(4), uint16(4), uint8(3), uint8(2), uint8(1), uint8(6), uint8(1))
+	f.Add(uint64(32), uint16(8), uint16(13), uint16(38), uint16(40), uint8(2), uint8(0), uint8(1), uint8(0), uint8(1))
 	f.Fuzz(func(t *testing.T, seed uint64, h, w, cin, cout uint16, kernel, stride, pad, groups, act uint8) {
 		tc := convCase{
 			n: 1 + int(seed%2), h: 1 + int(h%20), w: 1 + int(w%40), kernel: 1 + int(kernel%7), stride: 1 + int(stride%4),
@@ -23,6 +24,7 @@ func FuzzConv(f *testing.F) {
 			tc.cinMax = tc.cin + int(seed%5)
 		}
 		tc.coutMax = tc.cout + int(seed%7)
+		tc.alg = Algorithm(seed / 16 % 3)
 		for tc.n*tc.h*tc.w*tc.cin*tc.cout/tc.groups*tc.kernel*tc.kernel > 1<<20 {
 			tc.h = (tc.h + 1) / 2
 			tc.w = (tc.w + 1) / 2

@@ -553,6 +553,22 @@ func sumPoolAVX2(p *poolArgs)
 //go:noescape
 func meanAVX2(p *poolArgs)
 
+// winogradInputAVX2 computes v = Bᵀ·x·B for a tile x of 6×6 pixels, for the channels in [off, end).
+//
+//go:noescape
+func winogradInputAVX2(p *winogradInput)
+
+// winogradWeightsAVX2 computes u = G·w·Gᵀ for 3×3 taps w, for the n vectors that follow each other.
+//
+//go:noescape
+func winogradWeightsAVX2(p *winogradWeights)
+
+// winogradOutputAVX2 computes s = Aᵀ·m·A and y[i][j] = min(max(s[i][j]*scale + bias + res[i][j], lo), hi)
+// for i < ny and j < nx, for the channels in [off, end).
+//
+//go:noescape
+func winogradOutputAVX2(p *winogradOutput)
+
 // tile1x16AVX512 computes, for t < tiles, i < 1 and j < 16,
 // c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
 // the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
@@ -1460,6 +1476,22 @@ func sumPoolAVX512(p *poolArgs)
 //
 //go:noescape
 func meanAVX512(p *poolArgs)
+
+// winogradInputAVX512 computes v = Bᵀ·x·B for a tile x of 6×6 pixels, for the channels in [off, end).
+//
+//go:noescape
+func winogradInputAVX512(p *winogradInput)
+
+// winogradWeightsAVX512 computes u = G·w·Gᵀ for 3×3 taps w, for the n vectors that follow each other.
+//
+//go:noescape
+func winogradWeightsAVX512(p *winogradWeights)
+
+// winogradOutputAVX512 computes s = Aᵀ·m·A and y[i][j] = min(max(s[i][j]*scale + bias + res[i][j], lo), hi)
+// for i < ny and j < nx, for the channels in [off, end).
+//
+//go:noescape
+func winogradOutputAVX512(p *winogradOutput)
 
 // tileAVX2 runs the kernel of rows pixels by width channels; see tileGeneric for what it computes.
 func tileAVX2(rows, width int, p *tileArgs) {

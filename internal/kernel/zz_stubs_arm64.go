@@ -371,6 +371,22 @@ func sumPoolNEON(p *poolArgs)
 //go:noescape
 func meanNEON(p *poolArgs)
 
+// winogradInputNEON computes v = Bᵀ·x·B for a tile x of 6×6 pixels, for the channels in [off, end).
+//
+//go:noescape
+func winogradInputNEON(p *winogradInput)
+
+// winogradWeightsNEON computes u = G·w·Gᵀ for 3×3 taps w, for the n vectors that follow each other.
+//
+//go:noescape
+func winogradWeightsNEON(p *winogradWeights)
+
+// winogradOutputNEON computes s = Aᵀ·m·A and y[i][j] = min(max(s[i][j]*scale + bias + res[i][j], lo), hi)
+// for i < ny and j < nx, for the channels in [off, end).
+//
+//go:noescape
+func winogradOutputNEON(p *winogradOutput)
+
 // tileNEON runs the kernel of rows pixels by width channels; see tileGeneric for what it computes.
 func tileNEON(rows, width int, p *tileArgs) {
 	switch width<<8 | rows {

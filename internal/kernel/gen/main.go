@@ -46,6 +46,7 @@ func generate() (map[string][]byte, error) {
 		m.windows(&a, &amd64)
 		m.elementwise(&a, &amd64)
 		m.pooling(&a, &amd64)
+		m.winograd(&a, &amd64)
 		m.peak(&peak)
 		files["zz_"+m.file+"_amd64.s"] = a.Bytes()
 	}
@@ -57,6 +58,7 @@ func generate() (map[string][]byte, error) {
 	neonWindows(&a, &arm64)
 	neonElementwise(&a, &arm64)
 	neonPooling(&a, &arm64)
+	neonWinograd(&a, &arm64)
 	files["zz_neon_arm64.s"] = a.Bytes()
 
 	for arch, s := range map[string]*stubs{"amd64": &amd64, "arm64": &arm64} {
