@@ -15,6 +15,7 @@ var (
 
 // arena gives out places for feature maps, lowest first, and takes them back.
 type arena struct {
+	base int    // where it begins
 	used []span // in order
 	size int    // largest end so far
 }
@@ -24,7 +25,7 @@ const alignment = 16
 
 func (a *arena) take(size int) span {
 	size = (size + alignment - 1) / alignment * alignment
-	at, i := 0, 0
+	at, i := a.base, 0
 	for ; i < len(a.used); i++ {
 		if a.used[i].at-at >= size {
 			break

@@ -21,11 +21,15 @@ type builder struct {
 	joined  []int   // by operation: the addition that a convolution computes along with itself, or -1
 	skipped []bool  // by operation: computed along with an earlier one
 
-	stripsPay int // the constant of that name, but in tests
-	stripRows int // rows of a strip, in tests; 0 for what suits the cache
+	inStrips  bool // what is being placed is computed in strips
+	stripsPay int  // the constant of that name, but in tests
+	stripRows int  // rows of a strip, in tests; 0 for what suits the cache
 
-	keep  bool  // every map keeps its place, and every operation is computed by itself
-	after []int // by operation: the number of steps when it was done
+	keep bool // every map keeps its place, and every operation is computed by itself
+
+	// given is how many operations are computed already: their maps are in places
+	// that they keep, and the program begins after them.
+	given int
 }
 
 func newBuilder(m *Model, v *supernet.View, batch int) *builder {
@@ -33,7 +37,7 @@ func newBuilder(m *Model, v *supernet.View, batch int) *builder {
 	b := &builder{
 		model: m, view: v, program: &Program{view: v, batch: batch, input: none},
 		readers: make([][]int, n+1), unread: make([]int, n+1), place: make([]span, n+1),
-		joined: make([]int, n), skipped: make([]bool, n), after: make([]int, n),
+		joined: make([]int, n), skipped: make([]bool, n),
 		stripsPay: stripsPay,
 	}
 	for i, o := range v.Ops {
@@ -48,10 +52,12 @@ func newBuilder(m *Model, v *supernet.View, batch int) *builder {
 
 func (b *builder) build(t *weights.Statistics) (*Program, error) {
 	b.joinAdditions()
-	b.placeInput()
+	if b.given == 0 {
+		b.placeInput()
+	}
 	for i, op := range b.model.network.Ops() {
 		o := &b.view.Ops[i]
-		if !o.Runs || b.skipped[i] {
+		if !o.Runs || b.skipped[i] || i < b.given {
 			continue
 		}
 		s, err := b.step(i, t)
@@ -89,7 +95,6 @@ func (b *builder) build(t *weights.Statistics) (*Program, error) {
 			y := b.place[i+1]
 			b.add(step{kind: stepActivation, in: o.Out, out: o.Out, x: y, y: y, z: none, activation: s.activation})
 		}
-		b.after[i] = len(b.program.steps)
 	}
 	p := b.program
 	p.output = b.place[b.view.Output()+1]
@@ -143,7 +148,7 @@ func (b *builder) joinAdditions() {
 			continue
 		}
 		conv := max(o.Operands[0], o.Operands[1])
-		if b.isDense(conv) && ops[conv].Activation == supernet.NoActivation && len(b.readers[conv+1]) == 1 {
+		if conv >= b.given && b.isDense(conv) && ops[conv].Activation == supernet.NoActivation && len(b.readers[conv+1]) == 1 {
 			b.joined[conv], b.skipped[i] = i, true
 		}
 	}
@@ -184,7 +189,8 @@ func (b *builder) write(i int) span {
 // takeOver gives the output of operation i the place of an operand that nobody
 // reads afterwards, if that operand is as large.
 func (b *builder) takeOver(i, operand int) bool {
-	if b.keep || operand == supernet.FromInput || b.unread[operand+1] != 1 || b.view.Shape(operand) != b.view.Ops[i].Out {
+	// Bands of strips are computed at once: what one writes, another may read.
+	if b.keep || b.inStrips || operand < b.given || operand == supernet.FromInput || b.unread[operand+1] != 1 || b.view.Shape(operand) != b.view.Ops[i].Out {
 		return false
 	}
 	b.place[i+1] = b.place[operand+1]
@@ -195,7 +201,7 @@ func (b *builder) takeOver(i, operand int) bool {
 // done says that an operation has read an operand.
 func (b *builder) done(operand int) {
 	m := operand + 1
-	if b.keep || b.unread[m] == 0 {
+	if b.keep || operand < b.given && b.given > 0 || b.unread[m] == 0 {
 		return
 	}
 	if b.unread[m]--; b.unread[m] == 0 && b.place[m] != callersInput {

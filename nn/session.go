@@ -21,6 +21,7 @@ type Session struct {
 	pooling   kernel.Pooling
 	mean      kernel.GlobalMean
 	elements  kernel.Map
+	strip     stripTask
 }
 
 // NewSession makes a session with a number of threads, from 1 to 128.
@@ -42,18 +43,18 @@ func (s *Session) Run(p *Program, output, input []float32) {
 	if len(s.arena) < p.arena {
 		s.arena = kernel.Alloc(p.arena)
 	}
-	s.execute(p, s.arena, 0, output, input)
+	s.execute(p, s.arena, output, input)
 }
 
-// execute runs the steps of a program from one on, on feature maps in memory.
-func (s *Session) execute(p *Program, memory []float32, from int, output, input []float32) {
+// execute runs a program on feature maps in memory.
+func (s *Session) execute(p *Program, memory, output, input []float32) {
 	if n := p.scratchFor(s.pool.Size()); len(s.scratch) < n {
 		s.scratch = kernel.Alloc(n)
 	}
-	if p.input != none && from == 0 {
+	if p.input != none {
 		spread(p.input.in(memory), input, p.view.Input)
 	}
-	for i := from; i < len(p.steps); i++ {
+	for i := range p.steps {
 		s.step(&p.steps[i], p.batch, memory, input)
 	}
 	gather(output, p.output.in(memory), p.view.Shape(p.view.Output()))
@@ -90,16 +91,20 @@ func (s *Session) step(t *step, batch int, memory, input []float32) {
 	y := t.y.in(memory)
 	switch t.kind {
 	case stepConv:
-		var residual []float32
+		c := &s.conv
+		t.fill(c, batch)
+		c.Variant = s.variant
+		c.X, c.Y, c.Residual, c.Scratch = x, y, nil, s.scratch
 		if t.z != none {
-			residual = t.z.in(memory)
+			c.Residual = t.z.in(memory)
 		}
-		s.runConv(t, batch, t.in.Height, x, y, residual)
+		c.Run(s.pool)
 	case stepDepthwise:
-		s.fillDepthwise(t)
-		s.depthwise.N, s.depthwise.H, s.depthwise.Strip = batch, t.in.Height, false
-		s.depthwise.X, s.depthwise.Y = x, y
-		s.depthwise.Run(s.pool)
+		d := &s.depthwise
+		t.fillDepthwise(d)
+		d.Variant = s.variant
+		d.N, d.H, d.X, d.Y = batch, t.in.Height, x, y
+		d.Run(s.pool)
 	case stepMaxPool, stepAvgPool:
 		q := &s.pooling
 		q.Variant = s.variant
@@ -134,18 +139,8 @@ func (s *Session) step(t *step, batch int, memory, input []float32) {
 	}
 }
 
-// runConv runs a convolution on some rows of each image.
-func (s *Session) runConv(t *step, batch, rows int, x, y, residual []float32) {
-	t.fill(&s.conv, batch)
-	s.conv.Variant = s.variant
-	s.conv.H, s.conv.X, s.conv.Y, s.conv.Residual, s.conv.Scratch = rows, x, y, residual, s.scratch
-	s.conv.Run(s.pool)
-}
-
 // fillDepthwise describes a depthwise step to its kernel, rows and buffers aside.
-func (s *Session) fillDepthwise(t *step) {
-	d := &s.depthwise
-	d.Variant = s.variant
+func (t *step) fillDepthwise(d *kernel.Depthwise) {
 	d.W, d.C = t.in.Width, t.out.Channels
 	d.Kernel, d.Stride, d.Pad = t.window.kernel, t.window.stride, t.window.padding
 	d.Weights, d.Scale, d.Bias, d.Activation = t.depthwise, t.affine.scale, t.affine.shift, t.activation
@@ -160,8 +155,11 @@ func (t *step) fill(c *kernel.Conv, batch int) {
 
 // scratch is the scratch memory that the step needs.
 func (t *step) scratch(batch, threads int) int {
+	if t.kind == stepStrips {
+		return threads * t.strips.floats()
+	}
 	if t.kind != stepConv {
-		return 0 // strips convolve single pixels, which takes none
+		return 0
 	}
 	var c kernel.Conv
 	t.fill(&c, batch)

@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"slices"
-
 	"tips/internal/kernel"
 	"tips/supernet"
 	"tips/weights"
@@ -12,12 +10,17 @@ import (
 // a projection, computed a strip of rows at a time: the wide maps between them
 // then never leave the cache. Early blocks of mobile networks have maps of
 // megabytes there, and so little arithmetic on each value that memory decides.
+//
+// Threads take bands of the image, each with strips of its own: one strip is too
+// little work to share.
 type strips struct {
-	expand, filter  step
-	project         *step // nil: the filter writes a map of its own
-	rows            int   // of the filter's output in a strip
-	wide, filtered  span  // one strip each; filtered is none without a projection
-	wideRow, outRow int   // floats of a row of each
+	expand, filter step
+	project        *step // nil: the filter writes a map of its own
+	rows           int   // of the filter's output in a strip
+
+	// Floats of a row of the wide and of the filtered map, and of a strip of each.
+	wideRow, outRow int
+	wide, filtered  int
 }
 
 const (
@@ -58,7 +61,7 @@ func (b *builder) strips(i, filter int, expand step, t *weights.Statistics) erro
 	f.kind = stepDepthwise
 	b.skipped[filter] = true
 	s := &strips{
-		expand: expand, filter: f, filtered: none,
+		expand: expand, filter: f,
 		wideRow: f.in.Width * kernel.PadChannels(f.in.Channels), outRow: f.out.Width * kernel.PadChannels(f.out.Channels),
 	}
 	// As many rows as fit, but of similar size, and not so few that rows under
@@ -69,86 +72,134 @@ func (b *builder) strips(i, filter int, expand step, t *weights.Statistics) erro
 	}
 	count := (f.out.Height + s.rows - 1) / s.rows
 	s.rows = (f.out.Height + count - 1) / count
-	s.wide = b.arena.take((s.rows*f.window.stride + f.window.kernel) * s.wideRow)
+	s.wide = (s.rows*f.window.stride + f.window.kernel) * s.wideRow
 
 	from := b.view.Ops[i].Operands[0]
-	next := -1
 	if readers := b.readers[filter+1]; len(readers) == 1 && b.isPointwise(readers[0]) {
-		next = readers[0]
-	}
-	if next < 0 {
-		s.filter.y = b.write(filter)
-		b.done(from)
-	} else {
+		next := readers[0]
 		p, err := b.step(next, t)
 		if err != nil {
 			return err
 		}
-		s.filtered = b.arena.take(s.rows * s.outRow)
-		b.place[filter+1] = s.filtered // which convolution frees
-		p.x = s.filtered
-		// The block's input is read until the last strip is done, so its place must
-		// not be given away; but a sum of that input and the projection may be
-		// written over it: the rows that later strips expand lie below.
-		over := b.joined[next] >= 0 && slices.Contains(b.view.Ops[b.joined[next]].Operands, from)
-		if over {
-			b.done(from)
-		}
+		s.filtered = s.rows * s.outRow
+		b.place[filter+1] = callersInput // no place: it is never there as a whole
+		p.x = none
+		b.inStrips = true
 		b.convolution(next, &p)
-		if !over {
-			b.done(from)
-		}
+		b.inStrips = false
 		s.project = &p
 		b.skipped[next] = true
+	} else {
+		s.filter.y = b.write(filter)
 	}
-	b.arena.free(s.wide)
+	b.done(from) // not before the outputs have their place: it is read to the end
 	b.add(step{kind: stepStrips, x: expand.x, z: none, y: none, strips: s})
 	return nil
 }
 
+// floats is the scratch memory of one thread.
+func (t *strips) floats() int { return t.wide + t.filtered }
+
+// stripTask is strips at work: the bands of all images of a batch.
+type stripTask struct {
+	strips  *strips
+	variant kernel.Variant
+	memory  []float32
+	scratch []float32
+	bands   int
+	workers []stripWorker // by thread
+}
+
+// stripWorker is the kernels of one thread.
+type stripWorker struct {
+	conv      kernel.Conv
+	depthwise kernel.Depthwise
+}
+
 // runStrips computes the operations of strips for every image of a batch.
 func (s *Session) runStrips(t *strips, batch int, memory []float32) {
-	in, out := t.expand.in, t.filter.out
-	window := t.filter.window
-	inRow := in.Width * kernel.PadChannels(in.Channels)
-	wide := t.wide.in(memory)
-	for n := range batch {
-		x := t.expand.x.in(memory)[n*in.Height*inRow:]
-		done := 0 // rows of the wide map computed so far
-		top := 0  // the first of them that is still held
-		for y0 := 0; y0 < out.Height; y0 += t.rows {
-			y1 := min(y0+t.rows, out.Height)
-			// The rows that the window looks at, and of these those in the image.
-			above, below := y0*window.stride-window.padding, (y1-1)*window.stride-window.padding+window.kernel
-			first, last := max(above, 0), min(below, in.Height)
-			if first < done { // what the strip before computed too
-				copy(wide, wide[(first-top)*t.wideRow:(done-top)*t.wideRow])
-			}
-			top = first
-			if from := max(done, first); from < last {
-				s.runConv(&t.expand, 1, last-from, x[from*inRow:], wide[(from-first)*t.wideRow:], nil)
-			}
-			done = max(done, last)
-
-			d := &s.depthwise
-			s.fillDepthwise(&t.filter)
-			d.N, d.H, d.Strip, d.PadTop, d.PadBottom = 1, last-first, true, first-above, below-last
-			d.X = wide
-			if t.project == nil {
-				d.Y = t.filter.y.in(memory)[(n*out.Height+y0)*t.outRow:]
-				d.Run(s.pool)
-				continue
-			}
-			d.Y = t.filtered.in(memory)
-			d.Run(s.pool)
-			p := t.project
-			row := p.out.Width * kernel.PadChannels(p.out.Channels)
-			at := (n*out.Height + y0) * row
-			var residual []float32
-			if p.z != none {
-				residual = p.z.in(memory)[at:]
-			}
-			s.runConv(p, 1, y1-y0, d.Y, p.y.in(memory)[at:], residual)
-		}
+	k := &s.strip
+	if k.workers == nil {
+		k.workers = make([]stripWorker, s.pool.Size())
 	}
+	k.strips, k.variant, k.memory, k.scratch = t, s.variant, memory, s.scratch
+	k.bands = 1
+	if batch < s.pool.Size() {
+		k.bands = min(s.pool.Size(), t.filter.out.Height)
+	}
+	s.pool.Run(batch*k.bands, k)
+	k.strips, k.memory, k.scratch = nil, nil, nil
+}
+
+// Part computes one band of one image.
+func (k *stripTask) Part(part, worker int) {
+	t := k.strips
+	out := t.filter.out
+	n, band := part/k.bands, part%k.bands
+	scratch := k.scratch[worker*t.floats() : (worker+1)*t.floats()]
+	b := stripBand{
+		stripTask: k, w: &k.workers[worker], image: n,
+		wide: scratch[:t.wide], filtered: scratch[t.wide:],
+	}
+	b.run(out.Height*band/k.bands, out.Height*(band+1)/k.bands)
+}
+
+// stripBand is one thread's work on a band.
+type stripBand struct {
+	*stripTask
+	w              *stripWorker
+	image          int
+	wide, filtered []float32
+}
+
+// run computes output rows from to end.
+func (b *stripBand) run(from, end int) {
+	t := b.strips
+	in, out, window := t.expand.in, t.filter.out, t.filter.window
+	inRow := in.Width * kernel.PadChannels(in.Channels)
+	x := t.expand.x.in(b.memory)[b.image*in.Height*inRow:]
+	top, done := 0, 0 // rows of the wide map that are held
+	for y0 := from; y0 < end; y0 += t.rows {
+		y1 := min(y0+t.rows, end)
+		// The rows that the window looks at, and of these those in the image.
+		above, below := y0*window.stride-window.padding, (y1-1)*window.stride-window.padding+window.kernel
+		first, last := max(above, 0), min(below, in.Height)
+		if first < done { // what the strip before computed too
+			copy(b.wide, b.wide[(first-top)*t.wideRow:(done-top)*t.wideRow])
+		}
+		top = first
+		if next := max(done, first); next < last {
+			b.conv(&t.expand, last-next, x[next*inRow:], b.wide[(next-first)*t.wideRow:], nil)
+		}
+		done = last
+
+		d := &b.w.depthwise
+		t.filter.fillDepthwise(d)
+		d.Variant = b.variant
+		d.N, d.H, d.Strip, d.PadTop, d.PadBottom = 1, last-first, true, first-above, below-last
+		d.X = b.wide
+		if t.project == nil {
+			d.Y = t.filter.y.in(b.memory)[(b.image*out.Height+y0)*t.outRow:]
+			d.Run(nil)
+			continue
+		}
+		d.Y = b.filtered
+		d.Run(nil)
+		p := t.project
+		at := (b.image*out.Height + y0) * p.out.Width * kernel.PadChannels(p.out.Channels)
+		var residual []float32
+		if p.z != none {
+			residual = p.z.in(b.memory)[at:]
+		}
+		b.conv(p, y1-y0, b.filtered, p.y.in(b.memory)[at:], residual)
+	}
+}
+
+// conv runs a 1×1 convolution on some rows.
+func (b *stripBand) conv(t *step, rows int, x, y, residual []float32) {
+	c := &b.w.conv
+	t.fill(c, 1)
+	c.Variant = b.variant
+	c.H, c.X, c.Y, c.Residual = rows, x, y, residual
+	c.Run(nil)
 }

@@ -47,9 +47,8 @@ const fig3Chunk = 16
 // important and for unimportant operations. The classifier is left out: pruning
 // its output deletes classes.
 //
-// For each image the whole network is computed once, keeping all feature maps.
-// Operations are then pruned from the last to the first, and all that comes after
-// the pruned one is computed again.
+// For each image the whole network is computed once, keeping all feature maps; for
+// each pruned operation only what comes after it is computed again.
 func Fig3(ctx context.Context, o Fig3Options) (Figure, error) {
 	if o.Ratios == nil {
 		o.Ratios = []float64{0.1, 0.3, 0.5, 0.7, 0.9, 0.99}
@@ -247,9 +246,7 @@ func (r *fig3Run) worker(ctx context.Context, next *atomic.Int64, end int, repor
 		}
 		trace.Run(session, y, x)
 		plain := argmax(y) == image.Class
-		// From the last operation to the first: maps before the pruned one are
-		// then always those of the whole network.
-		for k := len(r.ops) - 1; k >= 0; k-- {
+		for k := range r.ops {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
