@@ -183,7 +183,7 @@ func holdOurs(dir string, count int, seed uint64) (func(), error) {
 	x := randomImages(n.Input(), 1, seed)
 	var programs []*nn.Program
 	for _, sub := range subs[:count] {
-		p, err := model.Program(sub, n.Input(), 1, nil)
+		p, err := model.Program(sub, n.Input(), 1, set.Statistics())
 		if err != nil {
 			return nil, err
 		}

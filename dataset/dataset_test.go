@@ -51,6 +51,9 @@ func TestLayouts(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "folders", "b", "notes.txt"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Mkdir(filepath.Join(dir, "folders", ".cache"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for layout, want := range map[string][]LabelledImage{
 		"folders": {{"a/1.png", 0}, {"b/1.jpeg", 1}, {"b/2.jpg", 1}},
 		"numbers": {{"0007.jpg", 7}, {"12.png", 12}},
@@ -68,7 +71,7 @@ func TestLayouts(t *testing.T) {
 			}
 		}
 	}
-	for name, want := range map[string]string{"missing": "no such file", "empty": "no images", "mixed": "stands beside folders", "named": "not named by the number of its class"} {
+	for name, want := range map[string]string{"missing": "no such file", "empty": "no images", "mixed": "stands beside folders", "mixed too": "stands beside folders", "gap": "no images in this folder", "named": "not named by the number of its class"} {
 		folder := filepath.Join(dir, name)
 		switch name {
 		case "empty":
@@ -76,6 +79,12 @@ func TestLayouts(t *testing.T) {
 		case "mixed":
 			writeImage(t, filepath.Join(folder, "a", "1.png"), 8, 8)
 			writeImage(t, filepath.Join(folder, "z.png"), 8, 8)
+		case "mixed too":
+			writeImage(t, filepath.Join(folder, "n0", "1.png"), 8, 8)
+			writeImage(t, filepath.Join(folder, "0003.png"), 8, 8)
+		case "gap":
+			writeImage(t, filepath.Join(folder, "n1", "1.png"), 8, 8)
+			_ = os.Mkdir(filepath.Join(folder, "n0"), 0o755)
 		case "named":
 			writeImage(t, filepath.Join(folder, "cat.png"), 8, 8)
 		}

@@ -30,37 +30,62 @@ func Images(dir string) ([]LabelledImage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dataset %s: %w", dir, cause(err))
 	}
-	var list []LabelledImage
-	class := 0
+	var folders, files []string
 	for _, e := range entries {
-		name := filepath.Join(dir, e.Name())
-		if e.IsDir() {
-			files, err := os.ReadDir(name)
-			if err != nil {
-				return nil, fmt.Errorf("dataset %s: %w", name, cause(err))
-			}
-			for _, f := range files {
-				if isImage(f.Name()) {
-					list = append(list, LabelledImage{filepath.Join(name, f.Name()), class})
-				}
-			}
-			class++
+		if strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		if !isImage(e.Name()) {
-			continue
+		info, err := os.Stat(filepath.Join(dir, e.Name())) // a link may lead to a folder
+		if err != nil {
+			return nil, fmt.Errorf("dataset %s: %w", filepath.Join(dir, e.Name()), cause(err))
 		}
-		if class > 0 {
-			return nil, fmt.Errorf("dataset %s: %s stands beside folders of classes; which class is it?", dir, e.Name())
+		if info.IsDir() {
+			folders = append(folders, e.Name())
+		} else if isImage(e.Name()) {
+			files = append(files, e.Name())
 		}
-		number, err := strconv.Atoi(strings.TrimSuffix(e.Name(), filepath.Ext(e.Name())))
-		if err != nil || number < 0 {
-			return nil, fmt.Errorf("dataset %s: %s is not named by the number of its class, as in 0042.jpg", dir, e.Name())
-		}
-		list = append(list, LabelledImage{name, number})
 	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("dataset %s: no images (.jpg, .jpeg, .png)", dir)
+	switch {
+	case len(folders) > 0 && len(files) > 0:
+		return nil, fmt.Errorf("dataset %s: %s stands beside folders of classes; which class is it?", dir, files[0])
+	case len(folders) > 0:
+		return imagesInFolders(dir, folders)
+	case len(files) > 0:
+		return imagesByNumber(dir, files)
+	}
+	return nil, fmt.Errorf("dataset %s: no images (.jpg, .jpeg, .png)", dir)
+}
+
+func imagesInFolders(dir string, folders []string) ([]LabelledImage, error) {
+	var list []LabelledImage
+	for class, folder := range folders {
+		name := filepath.Join(dir, folder)
+		entries, err := os.ReadDir(name)
+		if err != nil {
+			return nil, fmt.Errorf("dataset %s: %w", name, cause(err))
+		}
+		before := len(list)
+		for _, e := range entries {
+			if isImage(e.Name()) && !strings.HasPrefix(e.Name(), ".") {
+				list = append(list, LabelledImage{filepath.Join(name, e.Name()), class})
+			}
+		}
+		if len(list) == before {
+			// Counted as a class, it would shift the numbers of all after it.
+			return nil, fmt.Errorf("dataset %s: no images in this folder, which counts as class %d; remove it", name, class)
+		}
+	}
+	return list, nil
+}
+
+func imagesByNumber(dir string, files []string) ([]LabelledImage, error) {
+	var list []LabelledImage
+	for _, name := range files {
+		number, err := strconv.Atoi(strings.TrimSuffix(name, filepath.Ext(name)))
+		if err != nil || number < 0 {
+			return nil, fmt.Errorf("dataset %s: %s is not named by the number of its class, as in 0042.jpg", dir, name)
+		}
+		list = append(list, LabelledImage{filepath.Join(dir, name), number})
 	}
 	return list, nil
 }
@@ -95,7 +120,7 @@ func ImageNet(size int) Preprocess {
 }
 
 // maxPixels bounds what a file may claim before its pixels are decoded.
-const maxPixels = 1 << 28
+const maxPixels = 1 << 26
 
 // Load reads an image file into the input of a network: height, width, colour.
 func (p Preprocess) Load(name string, input []float32) error {
@@ -142,7 +167,7 @@ func (p Preprocess) convert(img image.Image, input []float32) {
 		resize = p.Size
 	}
 	// The square of the source that the crop shows, and that square scaled.
-	side := short * p.Size / max(resize, p.Size)
+	side := max(short*p.Size/max(resize, p.Size), 1)
 	at := image.Pt(b.Min.X+(b.Dx()-side)/2, b.Min.Y+(b.Dy()-side)/2)
 	square := image.NewRGBA(image.Rect(0, 0, p.Size, p.Size))
 	source := image.Rectangle{at, at.Add(image.Pt(side, side))}

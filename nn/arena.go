@@ -1,6 +1,9 @@
 package nn
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // span is a place in the arena, in floats.
 type span struct{ at, size int }
@@ -11,6 +14,7 @@ func (p span) in(memory []float32) []float32 { return memory[p.at : p.at+p.size]
 var (
 	none         = span{at: -1}
 	callersInput = span{at: -2} // the input where the caller has it
+	nowhere      = span{at: -3} // a map that only exists strip by strip
 )
 
 // arena gives out places for feature maps, lowest first, and takes them back.
@@ -40,5 +44,8 @@ func (a *arena) take(size int) span {
 
 func (a *arena) free(s span) {
 	i := slices.Index(a.used, s)
+	if i < 0 {
+		panic(fmt.Sprintf("nn: %+v is given back and was never taken", s))
+	}
 	a.used = slices.Delete(a.used, i, i+1)
 }

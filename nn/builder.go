@@ -21,11 +21,8 @@ type builder struct {
 	joined  []int   // by operation: the addition that a convolution computes along with itself, or -1
 	skipped []bool  // by operation: computed along with an earlier one
 
-	inStrips  bool // what is being placed is computed in strips
-	stripsPay int  // the constant of that name, but in tests
-	stripRows int  // rows of a strip, in tests; 0 for what suits the cache
-
-	keep bool // every map keeps its place, and every operation is computed by itself
+	inStrips bool // what is being placed is computed in strips
+	keep     bool // every map keeps its place, and every operation is computed by itself
 
 	// given is how many operations are computed already: their maps are in places
 	// that they keep, and the program begins after them.
@@ -38,7 +35,9 @@ func newBuilder(m *Model, v *supernet.View, batch int) *builder {
 		model: m, view: v, program: &Program{view: v, batch: batch, input: none},
 		readers: make([][]int, n+1), unread: make([]int, n+1), place: make([]span, n+1),
 		joined: make([]int, n), skipped: make([]bool, n),
-		stripsPay: stripsPay,
+	}
+	for i := range b.place {
+		b.place[i] = none
 	}
 	for i, o := range v.Ops {
 		for _, from := range o.Operands { // none where it does not run
@@ -190,7 +189,7 @@ func (b *builder) write(i int) span {
 // reads afterwards, if that operand is as large.
 func (b *builder) takeOver(i, operand int) bool {
 	// Bands of strips are computed at once: what one writes, another may read.
-	if b.keep || b.inStrips || operand < b.given || operand == supernet.FromInput || b.unread[operand+1] != 1 || b.view.Shape(operand) != b.view.Ops[i].Out {
+	if b.keep || b.inStrips || operand < b.given || b.unread[operand+1] != 1 || b.view.Shape(operand) != b.view.Ops[i].Out {
 		return false
 	}
 	b.place[i+1] = b.place[operand+1]
@@ -204,7 +203,7 @@ func (b *builder) done(operand int) {
 	if b.keep || operand < b.given && b.given > 0 || b.unread[m] == 0 {
 		return
 	}
-	if b.unread[m]--; b.unread[m] == 0 && b.place[m] != callersInput {
+	if b.unread[m]--; b.unread[m] == 0 && b.place[m] != callersInput && b.place[m] != nowhere {
 		b.arena.free(b.place[m])
 	}
 }

@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"slices"
 
 	"tips/internal/kernel"
 	"tips/supernet"
@@ -12,6 +13,9 @@ import (
 type Model struct {
 	network *supernet.Network
 	ops     []packed // as Network.Ops
+
+	stripsPay int // the constant of that name, but in tests
+	stripRows int // rows of a strip, in tests; 0 for what suits the cache
 }
 
 // packed is what the model holds of one operation.
@@ -20,7 +24,7 @@ type packed struct {
 	depthwise *kernel.DepthwiseWeights // depthwise convolutions, and batch norm that follows no weights
 	affine    affine                   // with the statistics of the whole network
 
-	params weights.Params // without the weights: for programs with statistics of their own
+	params weights.Params // bias, scale and shift: for programs with statistics of their own
 }
 
 // affine is what follows the sum of an operation: y = scale·x + shift, channel by
@@ -29,7 +33,7 @@ type affine struct{ scale, shift []float32 }
 
 // NewModel packs a set of weights. The set is not needed afterwards.
 func NewModel(s *weights.Set) *Model {
-	m := &Model{network: s.Network, ops: make([]packed, len(s.Ops))}
+	m := &Model{network: s.Network, ops: make([]packed, len(s.Ops)), stripsPay: stripsPay}
 	statistics := s.Statistics()
 	for i, op := range s.Network.Ops() {
 		full := s.Network.Full().Ops[i]
@@ -54,8 +58,8 @@ func NewModel(s *weights.Set) *Model {
 			}
 			p.depthwise = kernel.PackDepthwise(full.Out.Channels, 1, ones)
 		}
-		p.params = s.Ops[i]
-		p.params.Weight = nil
+		// Copies: the set stays its owner's, to change or to drop.
+		p.params = weights.Params{Bias: slices.Clone(s.Ops[i].Bias), Scale: slices.Clone(s.Ops[i].Scale), Shift: slices.Clone(s.Ops[i].Shift)}
 		p.affine = p.affineOf(op, full.Out.Channels, statistics.Mean[i], statistics.Variance[i])
 	}
 	return m
@@ -85,7 +89,7 @@ func (m *Model) affineFor(i, channels int, t *weights.Statistics) (affine, error
 		return affine{p.affine.scale[:n], p.affine.shift[:n]}, nil
 	}
 	if len(t.Mean) != len(m.ops) || len(t.Variance) != len(m.ops) {
-		return affine{}, fmt.Errorf("statistics of %d operations; %s has %d", len(t.Mean), m.network.Name(), len(m.ops))
+		return affine{}, fmt.Errorf("statistics of %d and %d operations; %s has %d", len(t.Mean), len(t.Variance), m.network.Name(), len(m.ops))
 	}
 	if len(t.Mean[i]) < channels || len(t.Variance[i]) < channels {
 		return affine{}, fmt.Errorf("operation %q: statistics of %d and %d channels; it has %d", op.Name, len(t.Mean[i]), len(t.Variance[i]), channels)

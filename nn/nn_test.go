@@ -8,7 +8,10 @@ import (
 	"sync"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"tips/internal/kernel"
+	"tips/internal/randnet"
 	"tips/internal/reference"
 	"tips/supernet"
 	"tips/supernet/zoo"
@@ -265,45 +268,147 @@ func TestOddNetworks(t *testing.T) {
 	}
 }
 
-// TestStrips: operations computed strip by strip give the bits that they give one
-// after the other, for strips of all sizes, batches and threads.
+// withStrips is a model that computes in strips wherever it can, of so many rows,
+// and a model of the same weights that never does.
+func withStrips(set *weights.Set, rows int) (always, never *Model) {
+	always, never = NewModel(set), NewModel(set)
+	always.stripsPay, always.stripRows = 0, rows
+	never.stripsPay = 1 << 40
+	return always, never
+}
+
+// TestStrips: operations computed strip by strip, in bands by several threads,
+// give the bits that they give one after the other.
 func TestStrips(t *testing.T) {
 	for _, name := range []string{"mobilenet_v2:size=64,width=0.5", "efficientnet_b0:size=48", "mobilenet_v2:data=cifar10,width=0.35"} {
 		set := loadAlive(t, name)
-		m := NewModel(set)
 		rng := rand.New(rand.NewPCG(10, 10))
 		for _, rows := range []int{1, 2, 3, 5, 100} {
+			always, never := withStrips(set, rows)
 			s := randomSubnet(t, set.Network, rng)
-			v, err := set.Network.View(s, set.Network.Input())
+			for _, batch := range []int{1, 2} {
+				x := randomInput(rng, batch*int(set.Network.Input().Elements()))
+				want := run(t, never, s, set.Network.Input(), batch, 1, 0, x, nil)
+				for _, threads := range []int{1, 2, 3, 7} {
+					p, err := always.Program(s, set.Network.Input(), batch, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if !slices.ContainsFunc(p.steps, func(s step) bool { return s.kind == stepStrips }) {
+						t.Fatalf("%s, %s has no strips", name, s)
+					}
+					session := NewSession(threads)
+					y := make([]float32, p.OutputLen())
+					session.Run(p, y, x)
+					session.Run(p, y, x) // whatever the first run left behind
+					session.Close()
+					if !slices.Equal(y, want) {
+						t.Fatalf("%s, %s: strips of %d rows on %d threads change the result for a batch of %d", name, s, rows, threads, batch)
+					}
+				}
+			}
+		}
+		if testing.Short() {
+			return
+		}
+	}
+}
+
+// TestStripsInOddOrder: a projection is computed along with its expansion only if
+// what it is added to is there.
+func TestStripsInOddOrder(t *testing.T) {
+	conv := func(name, from string, c int) supernet.Op {
+		return supernet.Op{Name: name, Kind: supernet.Conv, Inputs: []string{from}, Channels: c, Kernel: 1, Norm: true}
+	}
+	for name, more := range map[string][]supernet.Op{
+		"the shortcut is read once": nil,
+		"the shortcut is read again": {
+			{Name: "again", Kind: supernet.Mul, Inputs: []string{"sum", "short"}},
+		},
+	} {
+		ops := append([]supernet.Op{
+			conv("stem", "input", 8),
+			conv("expand", "stem", 24),
+			{Name: "filter", Kind: supernet.Depthwise, Inputs: []string{"expand"}, Kernel: 3, Padding: 1, Norm: true, Activation: supernet.ReLU},
+			conv("short", "stem", 8), // after the expansion
+			conv("project", "filter", 8),
+			{Name: "sum", Kind: supernet.Add, Inputs: []string{"short", "project"}},
+		}, more...)
+		n, err := supernet.New(supernet.Description{Name: "odd", Input: supernet.Shape{Channels: 3, Height: 12, Width: 10}, Operations: ops})
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := weights.Random(n, 1)
+		set.RandomNorm(2)
+		always, never := withStrips(set, 2)
+		x := randomInput(rand.New(rand.NewPCG(1, 1)), int(n.Input().Elements()))
+		got := run(t, always, supernet.Subnet{}, n.Input(), 1, 2, 0, x, nil)
+		want := run(t, never, supernet.Subnet{}, n.Input(), 1, 1, 0, x, nil)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: strips change the result", name)
+		}
+	}
+}
+
+// TestRandomNetworks runs networks of any shape: strips wherever they can be, and
+// nowhere, against the definitions.
+func TestRandomNetworks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, err := supernet.New(randnet.Draw(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := weights.Random(n, 1)
+		set.RandomNorm(2)
+		seed := rapid.Uint64().Draw(t, "seed")
+		rng := rand.New(rand.NewPCG(seed, 1))
+		widths := make([]int, len(n.Groups()))
+		for i, g := range n.Groups() {
+			ws := g.Widths()
+			widths[i] = ws[rng.IntN(len(ws))]
+		}
+		var without []int
+		for b := range n.Blocks() {
+			if rng.IntN(3) == 0 {
+				without = append(without, b)
+			}
+		}
+		s, err := n.Subnet(widths, without)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := n.View(s, n.Input())
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := randomInput(rng, int(v.Input.Elements()))
+		own := reference.Calibrate(set, v, channelsFirst(x, v.Input))
+		want := referenceOutput(set, v, x, own)
+		always, never := withStrips(set, 1+rng.IntN(4))
+		for _, m := range []*Model{always, never} {
+			p, err := m.Program(s, v.Input, 1, own)
 			if err != nil {
 				t.Fatal(err)
 			}
-			const batch = 2
-			x := randomInput(rng, batch*int(v.Input.Elements()))
-			outputs := map[int][]float32{}
-			for _, pay := range []int{0, 1 << 40} { // strips wherever they can be, and nowhere
-				b := newBuilder(m, v, batch)
-				b.stripsPay, b.stripRows = pay, rows
-				p, err := b.build(nil)
-				if err != nil {
-					t.Fatal(err)
+			session := NewSession(1 + rng.IntN(3))
+			y := make([]float32, p.OutputLen())
+			session.Run(p, y, x)
+			session.Close()
+			for i := range y {
+				if math.IsNaN(float64(y[i])) || math.Abs(float64(y[i])-want[i]) > 1e-4*largest(want) {
+					t.Fatalf("%s of %+v: output %d is %v; want %v", s, n.Description(), i, y[i], want[i])
 				}
-				some := slices.ContainsFunc(p.steps, func(s step) bool { return s.kind == stepStrips })
-				if some != (pay == 0) {
-					t.Fatalf("%s has strips: %t", name, some)
-				}
-				session := NewSession(1 + rows%2)
-				y := make([]float32, p.OutputLen())
-				session.Run(p, y, x)
-				session.Run(p, y, x) // whatever the first run left behind
-				session.Close()
-				outputs[pay] = y
-			}
-			if !slices.Equal(outputs[0], outputs[1<<40]) {
-				t.Fatalf("%s, %s: strips of %d rows change the result", name, s, rows)
 			}
 		}
+	})
+}
+
+func largest(x []float64) float64 {
+	most := 0.0
+	for _, v := range x {
+		most = max(most, math.Abs(v))
 	}
+	return most
 }
 
 // TestInPlaceEqualsExtracted: a subnetwork run from the shared weights gives, bit
@@ -311,7 +416,7 @@ func TestStrips(t *testing.T) {
 func TestInPlaceEqualsExtracted(t *testing.T) {
 	for _, name := range small() {
 		set := loadAlive(t, name)
-		m := NewModel(set)
+		m, _ := withStrips(set, 3) // the extracted network has none
 		rng := rand.New(rand.NewPCG(5, 5))
 		for range 4 {
 			s := randomSubnet(t, set.Network, rng)
@@ -346,7 +451,7 @@ func TestInPlaceEqualsExtracted(t *testing.T) {
 func TestThreadsAndBatches(t *testing.T) {
 	for _, name := range small() {
 		set := loadAlive(t, name)
-		m := NewModel(set)
+		m, _ := withStrips(set, 2)
 		rng := rand.New(rand.NewPCG(6, 6))
 		s := randomSubnet(t, set.Network, rng)
 		input := set.Network.Input()
@@ -416,7 +521,7 @@ func TestNoAllocation(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	set := loadAlive(t, "mobilenet_v2:data=cifar10,size=16")
-	m := NewModel(set)
+	m, _ := withStrips(set, 2)
 	rng := rand.New(rand.NewPCG(8, 8))
 	var programs []*Program
 	for range 3 {

@@ -24,9 +24,11 @@ type Session struct {
 	strip     stripTask
 }
 
-// NewSession makes a session with a number of threads, from 1 to 128.
+// NewSession makes a session with a number of threads; fewer than 1 is taken as 1,
+// more than 128 as 128.
 func NewSession(threads int) *Session {
-	return &Session{pool: kernel.NewPool(min(max(threads, 1), maxThreads))}
+	threads = min(max(threads, 1), maxThreads)
+	return &Session{pool: kernel.NewPool(threads), strip: stripTask{workers: make([]stripWorker, threads)}}
 }
 
 // Close ends the session's threads.
@@ -34,16 +36,21 @@ func (s *Session) Close() { s.pool.Close() }
 
 // Run computes the outputs of a program for its inputs: input holds batch,
 // height, width and channels in this order, output batch and classes. It panics
-// if their lengths are not the program's. Once a session has run its largest
-// program, it allocates nothing.
+// if their lengths are not the program's. Programs that a session has run before
+// allocate nothing.
 func (s *Session) Run(p *Program, output, input []float32) {
-	if len(input) != p.InputLen() || len(output) != p.OutputLen() {
-		panic(fmt.Sprintf("nn: Run with %d inputs and %d outputs; the program has %d and %d", len(input), len(output), p.InputLen(), p.OutputLen()))
-	}
+	p.checkLengths(output, input)
 	if len(s.arena) < p.arena {
 		s.arena = kernel.Alloc(p.arena)
 	}
 	s.execute(p, s.arena, output, input)
+}
+
+// checkLengths panics where inputs or outputs are not as many as the program's.
+func (p *Program) checkLengths(output, input []float32) {
+	if len(input) != p.InputLen() || len(output) != p.OutputLen() {
+		panic(fmt.Sprintf("nn: Run with %d inputs and %d outputs; the program has %d and %d", len(input), len(output), p.InputLen(), p.OutputLen()))
+	}
 }
 
 // execute runs a program on feature maps in memory.
@@ -58,6 +65,8 @@ func (s *Session) execute(p *Program, memory, output, input []float32) {
 		s.step(&p.steps[i], p.batch, memory, input)
 	}
 	gather(output, p.output.in(memory), p.view.Shape(p.view.Output()))
+	// An idle session holds on to nobody's weights or input.
+	s.conv, s.depthwise, s.pooling, s.mean, s.elements = kernel.Conv{}, kernel.Depthwise{}, kernel.Pooling{}, kernel.GlobalMean{}, kernel.Map{}
 }
 
 // spread copies pixels to where each has room for whole vectors of channels.

@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"slices"
+
 	"tips/internal/kernel"
 	"tips/supernet"
 	"tips/weights"
@@ -38,7 +40,7 @@ func (b *builder) stripsFrom(i int) (filter int, ok bool) {
 		return 0, false
 	}
 	wide := b.view.Ops[i].Out
-	if b.place[b.view.Ops[i].Operands[0]+1] == callersInput || wide.Height*wide.Width*kernel.PadChannels(wide.Channels) < b.stripsPay {
+	if b.place[b.view.Ops[i].Operands[0]+1] == callersInput || wide.Height*wide.Width*kernel.PadChannels(wide.Channels) < b.model.stripsPay {
 		return 0, false
 	}
 	filter = b.readers[i+1][0]
@@ -67,23 +69,22 @@ func (b *builder) strips(i, filter int, expand step, t *weights.Statistics) erro
 	// As many rows as fit, but of similar size, and not so few that rows under
 	// two strips are moved around more than they are worth.
 	s.rows = max(2, (stripFloats-(f.window.kernel-f.window.stride)*s.wideRow)/(f.window.stride*s.wideRow+s.outRow))
-	if b.stripRows > 0 {
-		s.rows = b.stripRows
+	if b.model.stripRows > 0 {
+		s.rows = b.model.stripRows
 	}
 	count := (f.out.Height + s.rows - 1) / s.rows
 	s.rows = (f.out.Height + count - 1) / count
 	s.wide = (s.rows*f.window.stride + f.window.kernel) * s.wideRow
 
 	from := b.view.Ops[i].Operands[0]
-	if readers := b.readers[filter+1]; len(readers) == 1 && b.isPointwise(readers[0]) {
-		next := readers[0]
+	if next, ok := b.projection(i, filter); ok {
 		p, err := b.step(next, t)
 		if err != nil {
 			return err
 		}
 		s.filtered = s.rows * s.outRow
-		b.place[filter+1] = callersInput // no place: it is never there as a whole
-		p.x = none
+		b.place[filter+1] = nowhere // it is never there as a whole
+		p.x = nowhere
 		b.inStrips = true
 		b.convolution(next, &p)
 		b.inStrips = false
@@ -95,6 +96,21 @@ func (b *builder) strips(i, filter int, expand step, t *weights.Statistics) erro
 	b.done(from) // not before the outputs have their place: it is read to the end
 	b.add(step{kind: stepStrips, x: expand.x, z: none, y: none, strips: s})
 	return nil
+}
+
+// projection is the 1×1 convolution that alone reads a filtered expansion i, if it
+// can be computed along with it: what it is added to, if anything, must be there
+// before the expansion.
+func (b *builder) projection(i, filter int) (next int, ok bool) {
+	readers := b.readers[filter+1]
+	if len(readers) != 1 || !b.isPointwise(readers[0]) {
+		return 0, false
+	}
+	next = readers[0]
+	if sum := b.joined[next]; sum >= 0 {
+		return next, slices.Min(b.view.Ops[sum].Operands) < i
+	}
+	return next, true
 }
 
 // floats is the scratch memory of one thread.
@@ -119,16 +135,16 @@ type stripWorker struct {
 // runStrips computes the operations of strips for every image of a batch.
 func (s *Session) runStrips(t *strips, batch int, memory []float32) {
 	k := &s.strip
-	if k.workers == nil {
-		k.workers = make([]stripWorker, s.pool.Size())
-	}
 	k.strips, k.variant, k.memory, k.scratch = t, s.variant, memory, s.scratch
 	k.bands = 1
-	if batch < s.pool.Size() {
+	if batch < 2*s.pool.Size() {
 		k.bands = min(s.pool.Size(), t.filter.out.Height)
 	}
 	s.pool.Run(batch*k.bands, k)
 	k.strips, k.memory, k.scratch = nil, nil, nil
+	for i := range k.workers {
+		k.workers[i] = stripWorker{} // which point into memory too
+	}
 }
 
 // Part computes one band of one image.

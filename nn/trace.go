@@ -53,6 +53,7 @@ func (t *Trace) View() *supernet.View { return t.whole.view }
 
 // Run computes the whole network, like Session.Run.
 func (t *Trace) Run(s *Session, output, input []float32) {
+	t.whole.checkLengths(output, input)
 	copy(t.input, input)
 	s.execute(t.whole, t.memory, output, t.input)
 }
@@ -60,6 +61,10 @@ func (t *Trace) Run(s *Session, output, input []float32) {
 // Resume computes the output again from the maps up to that of operation i, as
 // they are now. The maps of later operations stay as they are.
 func (t *Trace) Resume(s *Session, i int, output []float32) {
+	if t.rest[i] == nil {
+		panic("nn: Resume after an operation that does not run: " + t.whole.view.Network.Ops()[i].Name)
+	}
+	t.whole.checkLengths(output, t.input)
 	s.execute(t.rest[i], t.memory, output, t.input)
 }
 

@@ -54,6 +54,18 @@ func Fig3(ctx context.Context, o Fig3Options) (Figure, error) {
 		o.Ratios = []float64{0.1, 0.3, 0.5, 0.7, 0.9, 0.99}
 	}
 	n := o.Weights.Network
+	if in := n.Input(); in.Channels != 3 || in.Height != in.Width {
+		return Figure{}, usage{fmt.Errorf("%s reads %s; the figure needs a network for square colour images", n.Name(), in)}
+	}
+	if len(o.Images) == 0 {
+		return Figure{}, usage{fmt.Errorf("no images")}
+	}
+	full := n.Full()
+	for _, image := range o.Images {
+		if classes := full.Shape(full.Output()).Channels; image.Class >= classes {
+			return Figure{}, fmt.Errorf("reproduce: %s is of class %d; %s knows %d", image.Path, image.Class, n.Name(), classes)
+		}
+	}
 	a, err := topology.Analyze(n, topology.Options{})
 	if err != nil {
 		return Figure{}, err
@@ -69,6 +81,9 @@ func Fig3(ctx context.Context, o Fig3Options) (Figure, error) {
 		important[i] = a.Important()[e]
 	}
 	slices.Sort(run.ops)
+	if either := slices.ContainsFunc(run.ops, func(i int) bool { return important[i] }); !either || !slices.ContainsFunc(run.ops, func(i int) bool { return !important[i] }) {
+		return Figure{}, usage{fmt.Errorf("all or no operations of %s are important: there is nothing to compare", n.Name())}
+	}
 	if run.state, err = loadFig3State(o, len(run.ops)); err != nil {
 		return Figure{}, err
 	}
@@ -84,6 +99,28 @@ type fig3Run struct {
 	model   *nn.Model
 	ops     []int // pruned, in order
 	state   *fig3State
+
+	mu   sync.Mutex
+	idle []*nn.Trace // of earlier chunks
+}
+
+// takeTrace gives a trace that nobody uses, or nil.
+func (r *fig3Run) takeTrace() *nn.Trace {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.idle) == 0 {
+		return nil
+	}
+	last := len(r.idle) - 1
+	t := r.idle[last]
+	r.idle = r.idle[:last]
+	return t
+}
+
+func (r *fig3Run) giveTrace(t *nn.Trace) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.idle = append(r.idle, t)
 }
 
 // fig3State is what is done so far. It is what the state file holds.
@@ -125,10 +162,24 @@ func loadFig3State(o Fig3Options, ops int) (*fig3State, error) {
 	if old.Key != key {
 		return s, nil // of other weights, images or ratios
 	}
-	if old.Done > len(o.Images) || len(old.Pruned) != ops {
+	if !old.fits(s, len(o.Images)) {
 		return nil, fmt.Errorf("reproduce: %s is damaged; remove it to start anew", o.State)
 	}
 	return &old, nil
+}
+
+// fits tells whether a state that was read can be one of a run that starts as
+// fresh.
+func (s *fig3State) fits(fresh *fig3State, images int) bool {
+	counts := func(n int) bool { return n >= 0 && n <= s.Done }
+	ok := s.Done >= 0 && s.Done <= images && counts(s.Right) && len(s.Pruned) == len(fresh.Pruned)
+	for i := 0; ok && i < len(s.Pruned); i++ {
+		ok = len(s.Pruned[i]) == len(fresh.Pruned[i])
+		for _, n := range s.Pruned[i] {
+			ok = ok && counts(n)
+		}
+	}
+	return ok
 }
 
 // fig3Key names what a state is good for.
@@ -140,6 +191,9 @@ func fig3Key(o Fig3Options) (string, error) {
 	fmt.Fprintln(h, o.Ratios)
 	for _, image := range o.Images {
 		fmt.Fprintln(h, image.Path, image.Class)
+		if info, err := os.Stat(image.Path); err == nil { // one that is missing is reported when its turn comes
+			fmt.Fprintln(h, info.Size(), info.ModTime().UnixNano())
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
@@ -223,10 +277,14 @@ func btoi(b bool) int {
 // worker takes images until none is left and reports each.
 func (r *fig3Run) worker(ctx context.Context, next *atomic.Int64, end int, report func(plain bool, byOp [][]bool)) error {
 	input := r.options.Weights.Network.Input()
-	trace, err := r.model.NewTrace(supernet.Subnet{}, input)
-	if err != nil {
-		return err
+	trace := r.takeTrace()
+	if trace == nil {
+		var err error
+		if trace, err = r.model.NewTrace(supernet.Subnet{}, input); err != nil {
+			return err
+		}
 	}
+	defer r.giveTrace(trace)
 	session := nn.NewSession(1)
 	defer session.Close()
 	out := trace.View().Shape(trace.View().Output())

@@ -156,6 +156,30 @@ func TestFig3Resumes(t *testing.T) {
 	if _, err := Fig3(context.Background(), o); err == nil {
 		t.Error("a damaged state was taken")
 	}
+	key, err := fig3Key(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{`"done":-1,"right":0,"pruned":[]`, `"done":1,"right":2,"pruned":[]`, `"done":99,"right":2,"pruned":[]`, `"done":1,"right":1,"pruned":[[1]]`} {
+		if err := os.WriteFile(o.State, []byte(`{"format":"tips-fig3","version":1,"key":"`+key+`",`+bad+`}`), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Fig3(context.Background(), o); err == nil {
+			t.Errorf("a state with %s was taken", bad)
+		}
+	}
+	for _, change := range []func(*Fig3Options){
+		func(o *Fig3Options) { o.Images = nil },
+		func(o *Fig3Options) { o.Weights = weights.New(network(t, "mlp")) },
+		func(o *Fig3Options) { o.Images = []dataset.LabelledImage{{Path: o.Images[0].Path, Class: 10}} },
+	} {
+		bad := o
+		bad.State = ""
+		change(&bad)
+		if _, err := Fig3(context.Background(), bad); err == nil {
+			t.Error("options that make no figure were taken")
+		}
+	}
 	o.State = ""
 	o.Images[0].Path = "missing.png"
 	if _, err := Fig3(context.Background(), o); err == nil {

@@ -25,9 +25,9 @@ const (
 
 // entry is one tensor as the header of a safetensors file describes it.
 type entry struct {
-	DType   string   `json:"dtype"`
-	Shape   []int64  `json:"shape"`
-	Offsets [2]int64 `json:"data_offsets"`
+	DType   string  `json:"dtype"`
+	Shape   []int64 `json:"shape"`
+	Offsets []int64 `json:"data_offsets"` // where it begins and ends
 }
 
 // dtypes are the types that values can be read from, and their sizes. Other
@@ -94,6 +94,9 @@ func (f *file) parse(header []byte) error {
 			if err := dec.Decode(&f.metadata); err != nil {
 				return fmt.Errorf("metadata: %w", err)
 			}
+			if f.metadata == nil {
+				return fmt.Errorf("metadata is null; want an object")
+			}
 			continue
 		}
 		if _, twice := f.tensors[name]; twice {
@@ -105,6 +108,9 @@ func (f *file) parse(header []byte) error {
 		var e entry
 		if err := dec.Decode(&e); err != nil {
 			return fmt.Errorf("tensor %q: %w", name, err)
+		}
+		if len(e.Offsets) != 2 {
+			return fmt.Errorf("tensor %q has %d offsets; want where it begins and where it ends", name, len(e.Offsets))
 		}
 		f.tensors[name] = e
 	}
@@ -233,7 +239,7 @@ func writeFile(w io.Writer, tensors []named, metadata map[string]string) error {
 		for i, d := range t.shape {
 			shape[i] = int64(d)
 		}
-		put(t.name, entry{"F32", shape, [2]int64{at, end}})
+		put(t.name, entry{"F32", shape, []int64{at, end}})
 		at = end
 	}
 	header.WriteByte('}')

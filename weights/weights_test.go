@@ -306,6 +306,8 @@ func TestBadFiles(t *testing.T) {
 		"negative":      {change(func(h object) { h["stem.bias"].(object)["shape"] = []int{-8} }), "shape [-8]", true},
 		"overflow":      {change(func(h object) { h["stem.bias"].(object)["shape"] = []int{1 << 40, 1 << 40} }), "shape", true},
 		"backwards":     {change(func(h object) { h["stem.bias"].(object)["data_offsets"] = []int{64, 0} }), "offsets", true},
+		"one offset":    {change(func(h object) { h["stem.bias"].(object)["data_offsets"] = []int{64} }), "has 1 offsets", true},
+		"null metadata": {change(func(h object) { h["__metadata__"] = nil }), "metadata is null", true},
 		"dtype":         {change(func(h object) { h["stem.bias"].(object)["dtype"] = "F128" }), `unknown dtype "F128"`, true},
 		"integers":      {change(func(h object) { h["stem.bias"].(object)["dtype"] = "I32" }), "dtype I32; want F32, F16 or BF16", false},
 		"missing":       {change(func(h object) { h["other"] = h["stem.bias"]; delete(h, "stem.bias") }), `tensor "stem.bias" of operation "stem" is missing`, false},

@@ -45,7 +45,7 @@ in 0042.jpg. Interrupted, the command goes on where it stopped when it is run ag
 				return fmt.Errorf("--threads %d; want 1 or more", o.Threads)
 			}
 			if limit < 0 {
-				return fmt.Errorf("--limit %d; want 1 or more", limit)
+				return fmt.Errorf("--limit %d; want 1 or more, or 0 for all", limit)
 			}
 			n, err := openModel(model)
 			if err != nil {
@@ -75,10 +75,7 @@ in 0042.jpg. Interrupted, the command goes on where it stopped when it is run ag
 			if errors.Is(err, context.Canceled) {
 				err = fmt.Errorf("interrupted; run the same command again to go on from %s", o.State)
 			}
-			if err != nil {
-				return failed(err)
-			}
-			if err := out.finish(cmd, f, nil); err != nil {
+			if err := out.finish(cmd, f, err); err != nil {
 				return err
 			}
 			return failed(os.Remove(o.State))

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tips/reproduce"
+	"tips/supernet"
 )
 
 func newReproduce() *cobra.Command {
@@ -62,46 +63,41 @@ of the layer-wise Jacobians along them. Proposition 1 says that both rise togeth
 }
 
 func newFig5() *cobra.Command {
-	var out figureOutput
 	var o reproduce.Fig5Options
-	var model string
-	cmd := &cobra.Command{
-		Use:   "fig5",
-		Short: "TPS against the number of subnetworks",
-		Long: `Figure 5: the TPS of the important path for 2 to 20 subnetworks, mean and
-deviation over several runs. The paper finds a deviation below 2.5 % at 8.`,
-		Example: `  tips reproduce fig5
-  tips reproduce fig5 --runs 100 --model resnet34`,
-		Args:              exactly(),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			n, err := openModel(model)
-			if err != nil {
-				return err
-			}
-			f, err := reproduce.Fig5(n, o)
-			return out.finish(cmd, f, err)
-		},
-	}
+	cmd := modelFigure(func(n *supernet.Network) (reproduce.Figure, error) { return reproduce.Fig5(n, o) })
+	cmd.Use = "fig5"
+	cmd.Short = "TPS against the number of subnetworks"
+	cmd.Long = `Figure 5: the TPS of the important path for 2 to 20 subnetworks, mean and
+deviation over several runs. The paper finds a deviation below 2.5 % at 8.`
+	cmd.Example = `  tips reproduce fig5
+  tips reproduce fig5 --runs 100 --model resnet34`
 	f := cmd.Flags()
 	f.IntVar(&o.Runs, "runs", 10, "runs for every number of subnetworks")
 	f.Uint64Var(&o.Seed, "seed", 0, "seed of the first run")
-	modelFlag(cmd, &model)
-	out.register(cmd)
 	return cmd
 }
 
 func newFig6() *cobra.Command {
-	var out figureOutput
 	var o reproduce.Fig6Options
+	cmd := modelFigure(func(n *supernet.Network) (reproduce.Figure, error) { return reproduce.Fig6(n, o) })
+	cmd.Use = "fig6"
+	cmd.Short = "TPS of several paths against λ"
+	cmd.Long = `Figure 6: the TPS of several paths of equal length for λ = 0.1 to 1. The paper
+finds that their order never changes.`
+	cmd.Example = `  tips reproduce fig6
+  tips reproduce fig6 --paths 8 --path-nodes 41`
+	f := cmd.Flags()
+	f.IntVar(&o.Paths, "paths", 6, "paths to compare")
+	f.IntVar(&o.PathNodes, "path-nodes", 0, "nodes of each path (default: halfway between the important path and the longest)")
+	f.Uint64Var(&o.Seed, "seed", 0, "seed of subnetworks and paths")
+	return cmd
+}
+
+// modelFigure is a command that computes a figure of one network.
+func modelFigure(compute func(*supernet.Network) (reproduce.Figure, error)) *cobra.Command {
+	var out figureOutput
 	var model string
 	cmd := &cobra.Command{
-		Use:   "fig6",
-		Short: "TPS of several paths against λ",
-		Long: `Figure 6: the TPS of several paths of equal length for λ = 0.1 to 1. The paper
-finds that their order never changes.`,
-		Example: `  tips reproduce fig6
-  tips reproduce fig6 --paths 8 --path-nodes 41`,
 		Args:              exactly(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -109,14 +105,10 @@ finds that their order never changes.`,
 			if err != nil {
 				return err
 			}
-			f, err := reproduce.Fig6(n, o)
+			f, err := compute(n)
 			return out.finish(cmd, f, err)
 		},
 	}
-	f := cmd.Flags()
-	f.IntVar(&o.Paths, "paths", 6, "paths to compare")
-	f.IntVar(&o.PathNodes, "path-nodes", 0, "nodes of each path (default: halfway between the important path and the longest)")
-	f.Uint64Var(&o.Seed, "seed", 0, "seed of subnetworks and paths")
 	modelFlag(cmd, &model)
 	out.register(cmd)
 	return cmd
