@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"tips/internal/atomicfile"
 	"tips/nn"
 	"tips/onnx"
@@ -32,7 +34,7 @@ const (
 func memory(s settings) (table, error) {
 	t := table{
 		name: "memory", title: "5. Memory",
-		notes: []string{fmt.Sprintf("Resident memory of a process of its own for each, the median of seven, in MiB, after one inference of every subnetwork on one thread: mobilenet_v2 at 224×224 alone, and "+
+		notes: []string{fmt.Sprintf("Resident memory of a process of its own for each, the median of seven, in MiB, without huge pages, with batch-norm statistics of its own for every subnetwork, after one inference of every subnetwork on one thread: mobilenet_v2 at 224×224 alone, and "+
 			"with %d random subnetworks beside it, twelve in all. Anonymous is the part that is no file, such as the program itself and ONNX Runtime's library.", manySubnets-1)},
 		columns: []string{"holding", "ours", "theirs", "ours anonymous", "theirs anonymous", "limit", holdsColumn},
 	}
@@ -101,8 +103,8 @@ type usage struct{ Resident, Anonymous int64 }
 // childVerb makes this program measure itself; nobody types it.
 const childVerb = "memory-child"
 
-// typicalChild is the median of several processes: memory comes and goes in huge
-// pages, and whether a collector gives one back is a matter of luck.
+// typicalChild is the median of several processes: what a
+// collector gives back is a matter of luck.
 func typicalChild(side string, count int, dir string, s settings) (usage, error) {
 	const processes = 7
 	var all []usage
@@ -137,6 +139,11 @@ func measureChild(side string, count int, dir string, s settings) (usage, error)
 func child(args []string) error {
 	if len(args) != 5 {
 		return fmt.Errorf("%s takes 5 arguments and got %d", childVerb, len(args))
+	}
+	// Pages of 4 KiB: in huge ones, megabytes come and go with where things happen
+	// to lie.
+	if err := unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("huge pages: %w", err)
 	}
 	side, dir, cache := args[0], args[2], args[3]
 	count, err := strconv.Atoi(args[1])

@@ -19,7 +19,7 @@ import (
 const (
 	blockTime = 60 * time.Millisecond
 	blockRuns = 3
-	pause     = 10 * time.Millisecond
+	pause     = 40 * time.Millisecond
 	minRounds = 9
 	patience  = 3    // times the time box, while rounds are disturbed
 	quietWait = 0.03 // share of its time that a quiet block waits for cores
