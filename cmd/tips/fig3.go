@@ -72,6 +72,7 @@ in 0042.jpg. Interrupted, the command goes on where it stopped when it is run ag
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			f, err := reproduce.Fig3(ctx, o)
+			_ = bar.Clear() // so that an error has a line of its own
 			if errors.Is(err, context.Canceled) {
 				err = fmt.Errorf("interrupted; run the same command again to go on from %s", o.State)
 			}
