@@ -20,8 +20,8 @@ func newQuickstart() *cobra.Command {
 		Short: "See what tips does today, in a second",
 		Long: `Take mobilenet_v2 through all that works today: describe it as a supernet, show
 what its subnetworks cost, find the operations that matter most to their training,
-and draw them. Training, search and running are not built yet; this command will
-show them when they are.`,
+and draw them. Training and search are not built yet, and running subnetworks is a
+Go library so far (docs/engine.md); this command will show them when they are here.`,
 		Example: `  tips quickstart
   tips quickstart --out somewhere`,
 		Args:              exactly(),
@@ -93,7 +93,8 @@ func quickstart(w io.Writer, dir string) error {
 		fmt.Fprintf(w, "wrote %s: %s\n", name, file.what)
 	}
 	_, err = fmt.Fprintf(w, `
-Not built yet: training, search, running subnetworks. What to try next:
+Not built yet: training and search. Running subnetworks is a Go library so far, see
+docs/engine.md. What to try next:
 
   tips models                          the networks of the zoo
   tips describe resnet50               layers, width groups, blocks, costs
