@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"tips/supernet"
@@ -234,4 +235,16 @@ func slice(w []float32, big, small shape) []float32 {
 		out = append(out, row[:small.in*taps]...)
 	}
 	return out
+}
+
+// Clone copies the set.
+func (s *Set) Clone() *Set {
+	c := &Set{Network: s.Network, Ops: make([]Params, len(s.Ops))}
+	for i := range s.Ops {
+		from, to := &s.Ops[i], &c.Ops[i]
+		to.Weight, to.Bias = slices.Clone(from.Weight), slices.Clone(from.Bias)
+		to.Scale, to.Shift = slices.Clone(from.Scale), slices.Clone(from.Shift)
+		to.Mean, to.Variance = slices.Clone(from.Mean), slices.Clone(from.Variance)
+	}
+	return c
 }
