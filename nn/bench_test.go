@@ -48,3 +48,53 @@ func BenchmarkProgram(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkLearn is what a training step costs but for the optimiser: the whole
+// network and three subnetworks, forwards and back.
+func BenchmarkLearn(b *testing.B) {
+	for _, name := range []string{"mobilenet_v2:width=1.4,data=cifar100", "resnet34:data=cifar100"} {
+		for _, threads := range []int{1, 2} {
+			b.Run(fmt.Sprintf("%s/threads=%d", name, threads), func(b *testing.B) {
+				const batch = 64
+				set := load(b, name)
+				n := set.Network
+				rng := rand.New(rand.NewPCG(1, 2))
+				subs := []supernet.Subnet{{}, n.Smallest(), uniform(b, n, 0.5), uniform(b, n, 0.75)}
+				macs := 0.0
+				for _, s := range subs {
+					v, err := n.View(s, n.Input())
+					if err != nil {
+						b.Fatal(err)
+					}
+					macs += float64(v.Costs().MACs)
+				}
+				p := NewParameters(set)
+				grads := p.Zeros()
+				l := NewLearner(threads)
+				defer l.Close()
+				images := randomInput(rng, batch*int(n.Input().Elements()))
+				dlogits := randomInput(rng, batch*n.Full().Ops[len(n.Ops())-1].Out.Channels)
+				for b.Loop() {
+					for _, s := range subs {
+						if _, err := l.Forward(p, s, images, batch); err != nil {
+							b.Fatal(err)
+						}
+						l.Backward(grads, dlogits)
+					}
+					p.Changed()
+				}
+				seconds := b.Elapsed().Seconds() / float64(b.N)
+				b.ReportMetric(batch/seconds, "images/s")
+				b.ReportMetric(6*macs*batch/seconds/1e9, "GFLOP/s")
+			})
+		}
+	}
+}
+
+func uniform(b *testing.B, n *supernet.Network, ratio float64) supernet.Subnet {
+	s, err := n.Uniform(ratio)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
+}

@@ -51,18 +51,19 @@ func NewModel(s *weights.Set) *Model {
 			if !op.Norm {
 				continue
 			}
-			// Batch norm alone is a depthwise convolution of one tap.
-			ones := make([]float32, full.Out.Channels)
-			for c := range ones {
-				ones[c] = 1
-			}
-			p.depthwise = kernel.PackDepthwise(full.Out.Channels, 1, ones)
+			p.depthwise = normAlone(full.Out.Channels)
 		}
 		// Copies: the set stays its owner's, to change or to drop.
 		p.params = weights.Params{Bias: slices.Clone(s.Ops[i].Bias), Scale: slices.Clone(s.Ops[i].Scale), Shift: slices.Clone(s.Ops[i].Shift)}
 		p.affine = p.affineOf(op, full.Out.Channels, statistics.Mean[i], statistics.Variance[i])
 	}
 	return m
+}
+
+// normAlone is the weights of batch norm without a convolution: a depthwise one of
+// a single tap.
+func normAlone(channels int) *kernel.DepthwiseWeights {
+	return kernel.PackDepthwise(channels, 1, slices.Repeat([]float32{1}, channels))
 }
 
 // affineOf computes scale and shift of the first channels of an operation.

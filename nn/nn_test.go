@@ -200,13 +200,14 @@ func TestAgainstReference(t *testing.T) {
 	}
 }
 
-// TestOddNetworks has what no network of the zoo has: average pooling,
-// batch norm and activations everywhere, sums of three, gates of full maps, the
-// input read by all kinds.
-func TestOddNetworks(t *testing.T) {
+// oddNetworks have what no network of the zoo has: average pooling, batch norm and
+// activations everywhere, sums of three, gates of full maps, the input read by
+// all kinds.
+func oddNetworks(t testing.TB, height, width int) map[string]*supernet.Network {
 	conv := func(name, from string, c, k, stride, groups int) supernet.Op {
 		return supernet.Op{Name: name, Kind: supernet.Conv, Inputs: []string{from}, Channels: c, Kernel: k, Stride: stride, Padding: k / 2, Groups: groups, Bias: true}
 	}
+	networks := map[string]*supernet.Network{}
 	for name, ops := range map[string][]supernet.Op{
 		"joins": {
 			conv("a", "input", 12, 3, 1, 1),
@@ -244,10 +245,17 @@ func TestOddNetworks(t *testing.T) {
 			{Name: "sum3", Kind: supernet.Add, Inputs: []string{"sum2", "sum"}},
 		},
 	} {
-		n, err := supernet.New(supernet.Description{Name: "odd", Input: supernet.Shape{Channels: 3, Height: 19, Width: 23}, Elastic: supernet.Elastic{Divisor: 1}, Operations: ops})
+		n, err := supernet.New(supernet.Description{Name: "odd", Input: supernet.Shape{Channels: 3, Height: height, Width: width}, Elastic: supernet.Elastic{Divisor: 1}, Operations: ops})
 		if err != nil {
 			t.Fatal(err)
 		}
+		networks[name] = n
+	}
+	return networks
+}
+
+func TestOddNetworks(t *testing.T) {
+	for name, n := range oddNetworks(t, 19, 23) {
 		set := weights.Random(n, 1)
 		set.RandomNorm(2)
 		m := NewModel(set)

@@ -507,7 +507,7 @@ func (v Variant) pieces(args tileArgs, rows, width, k int) {
 	tap := 4*args.k + args.askip
 	wtap := 4*panelWidth*args.k + args.wskip
 	for y := range args.ky {
-		q.ky, q.resume, q.raw = 1, min(y, 1), min(args.ky-1-y, 1)
+		q.ky, q.resume, q.raw = 1, max(args.resume, min(y, 1)), max(args.raw, min(args.ky-1-y, 1))
 		q.a = unsafe.Add(args.a, y*(args.kx*tap-args.askip+args.arow))
 		q.w = unsafe.Add(args.w, y*args.kx*wtap)
 		if args.kx > 1 || int(args.k) <= k {

@@ -92,3 +92,15 @@ func (v Variant) winogradOutput(p *winogradOutput) {
 		winogradOutputGeneric(p)
 	}
 }
+
+// gradient runs gradientGeneric's loop nest.
+func (v Variant) gradient(rows, width int, p *gradientArgs) { gradientGeneric(rows, width, p) }
+
+// tapGradient runs tapGradientGeneric's loop nest.
+func (v Variant) tapGradient(kernel int, p *tapGradientArgs) { tapGradientGeneric(kernel, p) }
+
+// pixels runs pixelsGeneric's loop nest.
+func (v Variant) pixels(op pixelOp, act Activation, p *pixelArgs) { pixelsGeneric(op, act, p) }
+
+// vector runs vectorsGeneric's loop.
+func (v Variant) vector(op vectorOp, p *vectorArgs) { vectorsGeneric(op, p) }

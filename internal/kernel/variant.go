@@ -123,3 +123,11 @@ func (v Variant) windowOutputs() int {
 	}
 	return 8
 }
+
+// gradientTile returns the most input channels a tile of weight gradients of
+// the given width may have.
+func (v Variant) gradientTile(width int) int { return 4 }
+
+// gradientWidth returns the width of the next tile of weight gradients when the
+// given number of output channels, a multiple of 8, is left.
+func (v Variant) gradientWidth(channels, rows int) int { return min(channels, 16) }

@@ -55,6 +55,21 @@ func PackConv(cout, cin, taps int, w []float32) *ConvWeights {
 	return p
 }
 
+// Unpack is the reverse of PackConv: it writes [cout][cin][taps] to w.
+func (p *ConvWeights) Unpack(w []float32) {
+	if len(w) != p.Cout*p.Cin*p.Taps {
+		panic(fmt.Sprintf("kernel: Unpack of %d×%d×%d weights to %d", p.Cout, p.Cin, p.Taps, len(w)))
+	}
+	for o := range p.Cout {
+		panel := p.Data[o/panelWidth*p.panelLen():]
+		for i := range p.Cin {
+			for t := range p.Taps {
+				w[(o*p.Cin+i)*p.Taps+t] = panel[(t*p.Cin+i)*panelWidth+o%panelWidth]
+			}
+		}
+	}
+}
+
 // panelLen returns the floats of one panel.
 func (p *ConvWeights) panelLen() int { return p.Taps * p.Cin * panelWidth }
 
@@ -77,4 +92,17 @@ func PackDepthwise(channels, taps int, w []float32) *DepthwiseWeights {
 		}
 	}
 	return p
+}
+
+// Unpack is the reverse of PackDepthwise: it writes [channels][taps] to w.
+func (p *DepthwiseWeights) Unpack(w []float32) {
+	if len(w) != p.Channels*p.Taps {
+		panic(fmt.Sprintf("kernel: Unpack of %d×%d weights to %d", p.Channels, p.Taps, len(w)))
+	}
+	ld := PadChannels(p.Channels)
+	for c := range p.Channels {
+		for t := range p.Taps {
+			w[c*p.Taps+t] = p.Data[t*ld+c]
+		}
+	}
 }

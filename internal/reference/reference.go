@@ -17,7 +17,67 @@ func Run(set *weights.Set, view *supernet.View, t *weights.Statistics, input []f
 	if t == nil {
 		t = set.Statistics()
 	}
-	return run(set, view, t, input, func(int, featureMap) {})
+	fixed := func(i int, _ []featureMap) (mean, variance []float64) { return widen(t.Mean[i]), widen(t.Variance[i]) }
+	return run(set, view, [][]float64{input}, fixed).outputs()[0]
+}
+
+// RunBatch gives the outputs of a subnetwork for several inputs, batch norm using
+// the statistics of these inputs, as in training.
+func RunBatch(set *weights.Set, view *supernet.View, inputs [][]float64) [][]float64 {
+	return runBatch(set, view, inputs).outputs()
+}
+
+func runBatch(set *weights.Set, view *supernet.View, inputs [][]float64) *record {
+	return run(set, view, inputs, func(_ int, y []featureMap) (mean, variance []float64) { return moments(y) })
+}
+
+// record is all that a run computed, by operation.
+type record struct {
+	view           *supernet.View
+	inputs         [][]float64
+	sums           [][]featureMap // before batch norm and activation, by input
+	maps           [][]featureMap // after them
+	mean, variance [][]float64
+}
+
+func (r *record) at(i, n int) featureMap {
+	if i == supernet.FromInput {
+		return featureMap{r.view.Input, r.inputs[n]}
+	}
+	return r.maps[i][n]
+}
+
+func (r *record) outputs() [][]float64 {
+	outputs := make([][]float64, len(r.inputs))
+	for n := range outputs {
+		outputs[n] = r.at(r.view.Output(), n).values
+	}
+	return outputs
+}
+
+// moments are the mean and variance of each channel of some maps.
+func moments(maps []featureMap) (mean, variance []float64) {
+	channels := maps[0].Channels
+	mean, variance = make([]float64, channels), make([]float64, channels)
+	n := float64(len(maps) * maps[0].Height * maps[0].Width)
+	each := func(visit func(c int, v float64)) {
+		for _, m := range maps {
+			for i, v := range m.values {
+				visit(i/(m.Height*m.Width), v)
+			}
+		}
+	}
+	each(func(c int, v float64) { mean[c] += v / n })
+	each(func(c int, v float64) { variance[c] += (v - mean[c]) * (v - mean[c]) / n })
+	return mean, variance
+}
+
+func widen(x []float32) []float64 {
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = float64(v)
+	}
+	return y
 }
 
 // Calibrate makes statistics of a subnetwork with which its output depends on its
@@ -28,10 +88,8 @@ func Run(set *weights.Set, view *supernet.View, t *weights.Statistics, input []f
 func Calibrate(set *weights.Set, view *supernet.View, input []float64) *weights.Statistics {
 	n := len(set.Ops)
 	t := &weights.Statistics{Mean: make([][]float32, n), Variance: make([][]float32, n)}
-	run(set, view, t, input, func(i int, y featureMap) {
-		if !set.Network.Ops()[i].Norm {
-			return
-		}
+	run(set, view, [][]float64{input}, func(i int, maps []featureMap) (_, _ []float64) {
+		y := maps[0]
 		mean, variance := 0.0, 0.0
 		for _, v := range y.values {
 			mean += v / float64(len(y.values))
@@ -44,42 +102,50 @@ func Calibrate(set *weights.Set, view *supernet.View, input []float64) *weights.
 			t.Mean[i][c] = float32(mean + math.Sqrt(variance)*float64(set.Ops[i].Mean[c]))
 			t.Variance[i][c] = float32(variance * float64(set.Ops[i].Variance[c]))
 		}
+		return widen(t.Mean[i]), widen(t.Variance[i])
 	})
 	return t
 }
 
-// run computes operation by operation, and shows each one's output before its
-// batch norm to visit.
-func run(set *weights.Set, view *supernet.View, t *weights.Statistics, input []float64, visit func(i int, y featureMap)) []float64 {
-	maps := make([]featureMap, len(view.Ops))
-	at := func(i int) featureMap {
-		if i == supernet.FromInput {
-			return featureMap{view.Input, input}
-		}
-		return maps[i]
+// run computes operation by operation, each for all inputs. Batch norm asks
+// statistics, which sees what is to be normalised, for the mean and variance of
+// each channel.
+func run(set *weights.Set, view *supernet.View, inputs [][]float64, statistics func(i int, y []featureMap) (mean, variance []float64)) *record {
+	ops := len(view.Ops)
+	r := &record{
+		view: view, inputs: inputs, sums: make([][]featureMap, ops), maps: make([][]featureMap, ops),
+		mean: make([][]float64, ops), variance: make([][]float64, ops),
 	}
 	for i, op := range set.Network.Ops() {
 		o := view.Ops[i]
 		if !o.Runs {
 			continue
 		}
-		operands := make([]featureMap, len(o.Operands))
-		for j, from := range o.Operands {
-			operands[j] = at(from)
-		}
-		y := featureMap{o.Out, make([]float64, o.Out.Elements())}
-		y.fill(func(c, h, w int) float64 { return compute(set, i, o, operands, c, h, w) })
-		visit(i, y)
-		y.fill(func(c, h, w int) float64 {
-			v := y.at(c, h, w)
-			if op.Norm {
-				v = normalise(set.Ops[i], c, float64(t.Mean[i][c]), float64(t.Variance[i][c]), op.Eps(), v)
+		for n := range inputs {
+			operands := make([]featureMap, len(o.Operands))
+			for j, from := range o.Operands {
+				operands[j] = r.at(from, n)
 			}
-			return activate(op.Activation, v)
-		})
-		maps[i] = y
+			y := newMap(o.Out)
+			y.fill(func(c, h, w int) float64 { return compute(set, i, o, operands, c, h, w) })
+			r.sums[i] = append(r.sums[i], y)
+		}
+		if op.Norm {
+			r.mean[i], r.variance[i] = statistics(i, r.sums[i])
+		}
+		for _, x := range r.sums[i] {
+			y := newMap(o.Out)
+			y.fill(func(c, h, w int) float64 {
+				v := x.at(c, h, w)
+				if op.Norm {
+					v = normalise(set.Ops[i], c, r.mean[i][c], r.variance[i][c], op.Eps(), v)
+				}
+				return activate(op.Activation, v)
+			})
+			r.maps[i] = append(r.maps[i], y)
+		}
 	}
-	return at(view.Output()).values
+	return r
 }
 
 // featureMap is a map and its values.
@@ -87,6 +153,8 @@ type featureMap struct {
 	supernet.Shape
 	values []float64
 }
+
+func newMap(s supernet.Shape) featureMap { return featureMap{s, make([]float64, s.Elements())} }
 
 func (m featureMap) index(c, h, w int) int { return (c*m.Height+h)*m.Width + w }
 
