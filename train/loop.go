@@ -141,18 +141,13 @@ func (t *trainer) tick() float64 {
 func (t *trainer) nextBatch(ctx context.Context) (*dataset.Batch, error) {
 	if t.batches == nil || t.Step%t.perEpoch == 0 {
 		t.leaveEpoch()
-		t.batches, t.endBatches = pull(t.train.Epoch(ctx, t.epoch(), t.Step%t.perEpoch))
+		t.batches, t.endBatches = iter.Pull2(t.train.Epoch(ctx, t.epoch(), t.Step%t.perEpoch))
 	}
 	batch, err, more := t.batches()
 	if err == nil && !more {
 		err = fmt.Errorf("the data ends before epoch %d does", t.epoch()+1)
 	}
 	return batch, err
-}
-
-// pull is iter.Pull2.
-func pull(s iter.Seq2[*dataset.Batch, error]) (func() (*dataset.Batch, error, bool), func()) {
-	return iter.Pull2(s)
 }
 
 func (t *trainer) leaveEpoch() {
@@ -305,7 +300,7 @@ func (t *trainer) save() error {
 		}
 		c.Metrics = t.metrics.mark
 	}
-	if err := c.Save(t.file(CheckpointFile)); err != nil {
+	if err := t.options.write(t.file(CheckpointFile), c.write); err != nil {
 		if t.saved != nil {
 			return fmt.Errorf("train: %w; the checkpoint of step %d is still there", err, t.saved.Step)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -45,6 +46,8 @@ type Options struct {
 	Executor func(Settings) (Executor, error)
 	// Observer is told what happens; nil if nobody wants to know.
 	Observer Observer
+
+	write func(name string, write func(io.Writer) error) error // atomicfile.Write, but in tests
 }
 
 // Observer is told what happens in a run, by one goroutine. Embed [Nobody] to
@@ -130,6 +133,9 @@ func prepare(o Options) (t *trainer, err error) {
 	}
 	if o.StopAfter < 0 {
 		return nil, fmt.Errorf("train: stop after %d steps; want 0 or more", o.StopAfter)
+	}
+	if o.write == nil {
+		o.write = atomicfile.Write
 	}
 	t = &trainer{options: o, recipe: &recipe, observer: o.Observer}
 	if t.observer == nil {
@@ -232,12 +238,9 @@ func (t *trainer) start() error {
 	if t.metrics, err = openMetrics(t.file(MetricsFile), t.saved.Metrics); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
-	for name, write := range map[string]func() error{
-		RecipeFile:  func() error { return atomicfile.Write(t.file(RecipeFile), t.recipe.Write) },
-		NetworkFile: func() error { return atomicfile.Write(t.file(NetworkFile), t.network.Write) },
-	} {
-		if err := write(); err != nil {
-			return fmt.Errorf("train: %s: %w", name, err)
+	for name, write := range map[string]func(io.Writer) error{RecipeFile: t.recipe.Write, NetworkFile: t.network.Write} {
+		if err := t.options.write(t.file(name), write); err != nil {
+			return fmt.Errorf("train: %w", err)
 		}
 	}
 	t.observer.Started(Start{
@@ -300,7 +303,7 @@ func (t *trainer) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := set.Save(t.file(WeightsFile)); err != nil {
+	if err := t.options.write(t.file(WeightsFile), set.Write); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
 	return Plot(t.options.Out)
