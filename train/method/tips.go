@@ -1,0 +1,43 @@
+package method
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"tips/sampling"
+	"tips/supernet"
+	"tips/topology"
+)
+
+// tips trains the full network and three subnetworks a step, drawn with the
+// widths that important operations write at 1.5 times the others'. All learn from
+// the labels, the subnetworks also from the full network: one loss, the paper's
+// and its own.
+type tips struct {
+	stateless
+	draw sampling.Sampler
+}
+
+func newTIPS(c Config) (Method, error) {
+	analysis, err := topology.Analyze(c.Network, c.Options.Topology)
+	if err != nil {
+		return nil, err
+	}
+	draw, err := sampling.Favoured(c.Network, sampling.Favour{
+		Groups:   analysis.FavouredGroups(c.Network),
+		Factor:   c.Options.Factor,
+		Together: c.Options.Together,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &tips{stateless{"tips"}, draw}, nil
+}
+
+func (m *tips) Step(_ context.Context, _ int, rng *rand.Rand, _ Judge) (Step, error) {
+	subs := make([]supernet.Subnet, Networks-1)
+	for i := range subs {
+		subs[i] = m.draw.Draw(rng)
+	}
+	return Step{Lessons: lessons(1, subs...)}, nil
+}
