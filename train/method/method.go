@@ -9,6 +9,7 @@ package method
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 
@@ -153,6 +154,9 @@ type Options struct {
 	Factor   float64          // how much wider important groups are drawn; 0 means 1.5, 1 favours none
 	Together bool             // one base ratio for a whole subnetwork instead of one for every group
 
+	// AttentiveNAS: train the worst of the candidates instead of the best.
+	WorstUp bool
+
 	// Static: the subnetwork that is trained. The zero value is the full network.
 	Subnet supernet.Subnet
 }
@@ -167,6 +171,10 @@ func makers() []maker {
 	return []maker{
 		{"tips", newTIPS},
 		{"us-nets", newUSNets},
+		{"ds-net", newDSNet},
+		{"ofa", newOFA},
+		{"attentive-nas", newAttentiveNAS},
+		{"alphanet", newAlphaNet},
 		{"static", newStatic},
 	}
 }
@@ -225,4 +233,24 @@ func (s stateless) Restore(state []byte) error {
 		return fmt.Errorf("method: %s: a state of %d bytes; this method has none", s.name, len(state))
 	}
 	return nil
+}
+
+// judge asks for losses, and checks that there is one for each.
+func judge(ctx context.Context, j Judge, subs []supernet.Subnet) ([]float64, error) {
+	if j == nil {
+		return nil, fmt.Errorf("nobody to judge %d subnetworks", len(subs))
+	}
+	losses, err := j.Losses(ctx, subs)
+	if err != nil {
+		return nil, err
+	}
+	if len(losses) != len(subs) {
+		return nil, fmt.Errorf("%d losses for %d subnetworks", len(losses), len(subs))
+	}
+	for i, l := range losses {
+		if math.IsNaN(l) || math.IsInf(l, 0) {
+			return nil, fmt.Errorf("the loss of subnetwork %s is %v; training has diverged", subs[i], l)
+		}
+	}
+	return losses, nil
 }
