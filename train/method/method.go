@@ -171,6 +171,7 @@ func makers() []maker {
 	return []maker{
 		{"tips", newTIPS},
 		{"us-nets", newUSNets},
+		{"joslim", newJoslim},
 		{"ds-net", newDSNet},
 		{"ofa", newOFA},
 		{"attentive-nas", newAttentiveNAS},
