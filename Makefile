@@ -14,6 +14,7 @@ fuzz: ## every fuzz target for a minute
 	go test -run '^$$' -fuzz FuzzNetworks -fuzztime 1m -fuzzminimizetime 1s ./supernet
 	go test -run '^$$' -fuzz FuzzParseSubnet -fuzztime 1m ./supernet
 	go test -run '^$$' -fuzz FuzzDecodeSubnet -fuzztime 1m ./supernet
+	go test -run '^$$' -fuzz FuzzRestore -fuzztime 1m ./train/method
 
 generate: ## the parts of docs/ that come from the program
 	go generate ./...

@@ -40,16 +40,34 @@ type favoured struct {
 // Favoured draws a base ratio for every group, uniform in [min, 1], and
 // multiplies it where the group is important: TIPS.
 func Favoured(n *supernet.Network, f Favour) (Sampler, error) {
+	s, err := newFavoured(n, f)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// FavouredSmallest is the smallest subnetwork that Favoured draws: larger than
+// the network's smallest, because important groups are never at their minimum.
+func FavouredSmallest(n *supernet.Network, f Favour) (supernet.Subnet, error) {
+	s, err := newFavoured(n, f)
+	if err != nil {
+		return supernet.Subnet{}, err
+	}
+	return s.at(func() float64 { return n.Elastic().MinRatio }), nil
+}
+
+func newFavoured(n *supernet.Network, f Favour) (favoured, error) {
 	if f.Factor == 0 {
 		f.Factor = DefaultFactor
 	}
 	if !(f.Factor >= 1 && f.Factor <= MaxFactor) {
-		return nil, fmt.Errorf("sampling: factor %v for important groups; want 1 to %d", f.Factor, MaxFactor)
+		return favoured{}, fmt.Errorf("sampling: factor %v for important groups; want 1 to %d", f.Factor, MaxFactor)
 	}
 	s := favoured{network: n, important: make([]bool, len(n.Groups())), factor: f.Factor, together: f.Together}
 	for _, g := range f.Groups {
 		if g < 0 || g >= len(s.important) {
-			return nil, fmt.Errorf("sampling: important group %d; %s has groups 0 to %d", g, n.Name(), len(s.important)-1)
+			return favoured{}, fmt.Errorf("sampling: important group %d; %s has groups 0 to %d", g, n.Name(), len(s.important)-1)
 		}
 		s.important[g] = true
 	}
@@ -57,11 +75,16 @@ func Favoured(n *supernet.Network, f Favour) (Sampler, error) {
 }
 
 func (s favoured) Draw(rng *rand.Rand) supernet.Subnet {
+	return s.at(func() float64 { return ratio(s.network, rng) })
+}
+
+// at is the subnetwork for base ratios as they come.
+func (s favoured) at(next func() float64) supernet.Subnet {
 	ratios := make([]float64, len(s.important))
 	base := 0.0
 	for i := range ratios {
 		if i == 0 || !s.together {
-			base = ratio(s.network, rng)
+			base = next()
 		}
 		ratios[i] = base
 		if s.important[i] {

@@ -120,6 +120,12 @@ type Method interface {
 	EMA() float64
 }
 
+// Bounded is a method that never trains the network's smallest subnetwork, which
+// all methods are compared at; its own smallest is reported beside it.
+type Bounded interface {
+	OwnSmallest() supernet.Subnet
+}
+
 // Loss says which losses the lessons of a method have.
 type Loss string
 

@@ -15,7 +15,8 @@ import (
 // and its own.
 type tips struct {
 	stateless
-	draw sampling.Sampler
+	draw     sampling.Sampler
+	smallest supernet.Subnet
 }
 
 func newTIPS(c Config) (Method, error) {
@@ -23,16 +24,24 @@ func newTIPS(c Config) (Method, error) {
 	if err != nil {
 		return nil, err
 	}
-	draw, err := sampling.Favoured(c.Network, sampling.Favour{
+	favour := sampling.Favour{
 		Groups:   analysis.FavouredGroups(c.Network),
 		Factor:   c.Options.Factor,
 		Together: c.Options.Together,
-	})
+	}
+	draw, err := sampling.Favoured(c.Network, favour)
 	if err != nil {
 		return nil, err
 	}
-	return &tips{stateless{"tips"}, draw}, nil
+	smallest, err := sampling.FavouredSmallest(c.Network, favour)
+	if err != nil {
+		return nil, err
+	}
+	return &tips{stateless{"tips"}, draw, smallest}, nil
 }
+
+// OwnSmallest is the smallest subnetwork that is ever drawn.
+func (m *tips) OwnSmallest() supernet.Subnet { return m.smallest }
 
 func (m *tips) Step(_ context.Context, _ int, rng *rand.Rand, _ Judge) (Step, error) {
 	subs := make([]supernet.Subnet, Networks-1)
