@@ -124,8 +124,8 @@ func TestChannelOrder(t *testing.T) {
 		{"resnext50_32x4d:data=cifar10,size=8", 1}, // middles are grouped; the stem
 		{"mlp:depth=6,width=16,inputs=12", -1},
 	} {
-		if testing.Short() && c.sorted > 30 {
-			continue
+		if testing.Short() && c.sorted > 0 && c.sorted != 20 {
+			continue // millions of weights
 		}
 		n := network(t, c.reference)
 		if sorted := checkOrder(t, n); sorted != c.sorted && c.sorted >= 0 {
