@@ -69,8 +69,8 @@ func addNorms(norms []float64, weight []float32, s shape) {
 	}
 }
 
-// Sorted tells whether the channels of a group move or have been looked at and
-// need not.
+// Sorted tells whether the channels of a group are put in an order; those of other
+// groups stay where they are.
 func (o *Order) Sorted(group int) bool { return o.groups[group] != nil }
 
 // Apply puts the channels of a set in this order, in place. Anything that has a

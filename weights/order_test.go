@@ -24,17 +24,20 @@ func network(t testing.TB, reference string) *supernet.Network {
 	return n
 }
 
-// norm is the L1 norm of what operation i has for an input channel.
-func norm(s *weights.Set, i, channel int) float64 {
+// norms are the L1 norms of what operation i has for its input channels.
+func norms(s *weights.Set, i int) []float64 {
 	v := s.Network.Full().Ops[i]
+	in := v.In[0].Channels
 	taps := max(1, s.Network.Ops()[i].Kernel*s.Network.Ops()[i].Kernel)
-	sum := 0.0
+	list := make([]float64, in)
 	for out := range v.Out.Channels {
-		for tap := range taps {
-			sum += math.Abs(float64(s.Ops[i].Weight[(out*v.In[0].Channels+channel)*taps+tap]))
+		for c := range in {
+			for tap := range taps {
+				list[c] += math.Abs(float64(s.Ops[i].Weight[(out*in+c)*taps+tap]))
+			}
 		}
 	}
-	return sum
+	return list
 }
 
 type fataler interface {
@@ -88,14 +91,14 @@ func checkOrder(t fataler, n *supernet.Network) (sorted int) {
 			continue
 		}
 		sorted++
-		norms := make([]float64, group.Channels)
-		for c := range norms {
-			for _, i := range readers {
-				norms[c] -= norm(set, i, c)
+		sums := make([]float64, group.Channels)
+		for _, i := range readers {
+			for c, norm := range norms(set, i) {
+				sums[c] += norm
 			}
 		}
-		for c := 1; c < len(norms); c++ {
-			if norms[c] < norms[c-1]-1e-9*math.Abs(norms[c]) {
+		for c := 1; c < len(sums); c++ {
+			if sums[c] > sums[c-1]*(1+1e-9) {
 				t.Fatalf("%s: group %s: channel %d has a larger norm than the one before", n.Name(), group.Name, c)
 			}
 		}
@@ -118,14 +121,14 @@ func TestChannelOrder(t *testing.T) {
 		sorted    int
 	}{
 		{"mobilenet_v2:data=cifar10,size=16,width=0.35", 20}, // 17 middles, the first with the stem; block 1, block 17, head
-		{"resnet18:data=cifar10,size=8", 8},
-		{"resnet50:data=cifar10,size=8", 33}, // and the stem
+		{"resnet18:data=cifar10,size=4", 8},
+		{"resnet50:data=cifar10,size=4", 33}, // and the stem
 		{"efficientnet_b0:size=32,classes=10", 35},
-		{"resnext50_32x4d:data=cifar10,size=8", 1}, // middles are grouped; the stem
+		{"resnext50_32x4d:data=cifar10,size=4", 1}, // middles are grouped; the stem
 		{"mlp:depth=6,width=16,inputs=12", -1},
 	} {
-		if testing.Short() && c.sorted > 30 {
-			continue
+		if testing.Short() && c.sorted > 0 && c.sorted != 20 {
+			continue // millions of weights
 		}
 		n := network(t, c.reference)
 		if sorted := checkOrder(t, n); sorted != c.sorted && c.sorted >= 0 {

@@ -147,7 +147,11 @@ func trials(n *supernet.Network, count int, j *pretend) []trial {
 // back. Losses that tell nothing, and losses that favour small networks, as
 // before training, are what bisection fails on.
 func TestProposalsMeetTheirCost(t *testing.T) {
-	for _, reference := range references {
+	checked := references
+	if testing.Short() {
+		checked = checked[:2]
+	}
+	for _, reference := range checked {
 		n := network(t, reference)
 		for name, j := range map[string]*pretend{
 			"usual": {network: n, noise: 0.01}, "noise": {network: n, noise: 3}, "constant": {network: n, value: 2.3},
@@ -213,8 +217,11 @@ func TestProposalsAreGood(t *testing.T) {
 	}
 	r := rng(2)
 	proposed, random := 0.0, 0.0
-	const draws = 10
-	for range draws {
+	draws := 10.0
+	if testing.Short() {
+		draws = 4
+	}
+	for range int(draws) {
 		target := 0.3 + 0.5*r.Float64()
 		proposed += j.loss(o.propose(target, r).sub) / draws
 		x := make([]float64, len(n.Groups()))
