@@ -173,7 +173,16 @@ func (v Variant) winogradOutput(p *winogradOutput) {
 }
 
 // gradient runs gradientGeneric's loop nest.
-func (v Variant) gradient(rows, width int, p *gradientArgs) { gradientGeneric(rows, width, p) }
+func (v Variant) gradient(rows, width int, p *gradientArgs) {
+	switch {
+	case v == AVX512 && width >= 16:
+		gradientAVX512(rows, width, p)
+	case v == AVX512 || v == AVX2:
+		gradientAVX2(rows, width, p)
+	default:
+		gradientGeneric(rows, width, p)
+	}
+}
 
 // tapGradient runs tapGradientGeneric's loop nest.
 func (v Variant) tapGradient(kernel int, p *tapGradientArgs) { tapGradientGeneric(kernel, p) }

@@ -162,7 +162,7 @@ func (p *gradientPlan) box(args gradientArgs, pixels, x, y, first, out, rows, ta
 	g := p.c.G
 	end := PadChannels(out)
 	for ch := 0; ch < end; {
-		width := p.v.gradientWidth(end-ch, rows)
+		width := p.v.tileWidth(end - ch)
 		args.y = pointer(p.c.DY, y+ch)
 		args.mask = 1<<16 - 1
 		if ch+width > end {

@@ -12429,3 +12429,1667 @@ next:
 	JNE vector
 	VZEROUPPER
 	RET
+
+// func gradient1x8AVX2(p *gradientArgs)
+TEXT ·gradient1x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	PREFETCHT0 0(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y1
+	VBROADCASTSS 0(AX), Y2
+	VFMADD231PS Y1, Y2, Y0
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	ADDQ $4, SI
+	ADDQ $64, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient2x8AVX2(p *gradientArgs)
+TEXT ·gradient2x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y2
+	VBROADCASTSS 0(AX), Y3
+	VFMADD231PS Y2, Y3, Y0
+	VBROADCASTSS 4(AX), Y4
+	VFMADD231PS Y2, Y4, Y1
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 64(R12), Y1, Y1
+	VMOVUPS Y1, 64(R12)
+	ADDQ $8, SI
+	ADDQ $128, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient3x8AVX2(p *gradientArgs)
+TEXT ·gradient3x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y3
+	VBROADCASTSS 0(AX), Y4
+	VFMADD231PS Y3, Y4, Y0
+	VBROADCASTSS 4(AX), Y5
+	VFMADD231PS Y3, Y5, Y1
+	VBROADCASTSS 8(AX), Y6
+	VFMADD231PS Y3, Y6, Y2
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 64(R12), Y1, Y1
+	VMOVUPS Y1, 64(R12)
+	VADDPS 128(R12), Y2, Y2
+	VMOVUPS Y2, 128(R12)
+	ADDQ $12, SI
+	ADDQ $192, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient4x8AVX2(p *gradientArgs)
+TEXT ·gradient4x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y4
+	VBROADCASTSS 0(AX), Y5
+	VFMADD231PS Y4, Y5, Y0
+	VBROADCASTSS 4(AX), Y6
+	VFMADD231PS Y4, Y6, Y1
+	VBROADCASTSS 8(AX), Y7
+	VFMADD231PS Y4, Y7, Y2
+	VBROADCASTSS 12(AX), Y8
+	VFMADD231PS Y4, Y8, Y3
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 64(R12), Y1, Y1
+	VMOVUPS Y1, 64(R12)
+	VADDPS 128(R12), Y2, Y2
+	VMOVUPS Y2, 128(R12)
+	VADDPS 192(R12), Y3, Y3
+	VMOVUPS Y3, 192(R12)
+	ADDQ $16, SI
+	ADDQ $256, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient5x8AVX2(p *gradientArgs)
+TEXT ·gradient5x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 256(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y5
+	VBROADCASTSS 0(AX), Y6
+	VFMADD231PS Y5, Y6, Y0
+	VBROADCASTSS 4(AX), Y7
+	VFMADD231PS Y5, Y7, Y1
+	VBROADCASTSS 8(AX), Y8
+	VFMADD231PS Y5, Y8, Y2
+	VBROADCASTSS 12(AX), Y9
+	VFMADD231PS Y5, Y9, Y3
+	VBROADCASTSS 16(AX), Y6
+	VFMADD231PS Y5, Y6, Y4
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 64(R12), Y1, Y1
+	VMOVUPS Y1, 64(R12)
+	VADDPS 128(R12), Y2, Y2
+	VMOVUPS Y2, 128(R12)
+	VADDPS 192(R12), Y3, Y3
+	VMOVUPS Y3, 192(R12)
+	VADDPS 256(R12), Y4, Y4
+	VMOVUPS Y4, 256(R12)
+	ADDQ $20, SI
+	ADDQ $320, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient6x8AVX2(p *gradientArgs)
+TEXT ·gradient6x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 256(R12)
+	PREFETCHT0 320(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y6
+	VBROADCASTSS 0(AX), Y7
+	VFMADD231PS Y6, Y7, Y0
+	VBROADCASTSS 4(AX), Y8
+	VFMADD231PS Y6, Y8, Y1
+	VBROADCASTSS 8(AX), Y9
+	VFMADD231PS Y6, Y9, Y2
+	VBROADCASTSS 12(AX), Y10
+	VFMADD231PS Y6, Y10, Y3
+	VBROADCASTSS 16(AX), Y7
+	VFMADD231PS Y6, Y7, Y4
+	VBROADCASTSS 20(AX), Y8
+	VFMADD231PS Y6, Y8, Y5
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 64(R12), Y1, Y1
+	VMOVUPS Y1, 64(R12)
+	VADDPS 128(R12), Y2, Y2
+	VMOVUPS Y2, 128(R12)
+	VADDPS 192(R12), Y3, Y3
+	VMOVUPS Y3, 192(R12)
+	VADDPS 256(R12), Y4, Y4
+	VMOVUPS Y4, 256(R12)
+	VADDPS 320(R12), Y5, Y5
+	VMOVUPS Y5, 320(R12)
+	ADDQ $24, SI
+	ADDQ $384, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient7x8AVX2(p *gradientArgs)
+TEXT ·gradient7x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 256(R12)
+	PREFETCHT0 320(R12)
+	PREFETCHT0 384(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y7
+	VBROADCASTSS 0(AX), Y8
+	VFMADD231PS Y7, Y8, Y0
+	VBROADCASTSS 4(AX), Y9
+	VFMADD231PS Y7, Y9, Y1
+	VBROADCASTSS 8(AX), Y10
+	VFMADD231PS Y7, Y10, Y2
+	VBROADCASTSS 12(AX), Y11
+	VFMADD231PS Y7, Y11, Y3
+	VBROADCASTSS 16(AX), Y8
+	VFMADD231PS Y7, Y8, Y4
+	VBROADCASTSS 20(AX), Y9
+	VFMADD231PS Y7, Y9, Y5
+	VBROADCASTSS 24(AX), Y10
+	VFMADD231PS Y7, Y10, Y6
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 64(R12), Y1, Y1
+	VMOVUPS Y1, 64(R12)
+	VADDPS 128(R12), Y2, Y2
+	VMOVUPS Y2, 128(R12)
+	VADDPS 192(R12), Y3, Y3
+	VMOVUPS Y3, 192(R12)
+	VADDPS 256(R12), Y4, Y4
+	VMOVUPS Y4, 256(R12)
+	VADDPS 320(R12), Y5, Y5
+	VMOVUPS Y5, 320(R12)
+	VADDPS 384(R12), Y6, Y6
+	VMOVUPS Y6, 384(R12)
+	ADDQ $28, SI
+	ADDQ $448, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient8x8AVX2(p *gradientArgs)
+TEXT ·gradient8x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 256(R12)
+	PREFETCHT0 320(R12)
+	PREFETCHT0 384(R12)
+	PREFETCHT0 448(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y8
+	VBROADCASTSS 0(AX), Y9
+	VFMADD231PS Y8, Y9, Y0
+	VBROADCASTSS 4(AX), Y10
+	VFMADD231PS Y8, Y10, Y1
+	VBROADCASTSS 8(AX), Y11
+	VFMADD231PS Y8, Y11, Y2
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS Y8, Y12, Y3
+	VBROADCASTSS 16(AX), Y9
+	VFMADD231PS Y8, Y9, Y4
+	VBROADCASTSS 20(AX), Y10
+	VFMADD231PS Y8, Y10, Y5
+	VBROADCASTSS 24(AX), Y11
+	VFMADD231PS Y8, Y11, Y6
+	VBROADCASTSS 28(AX), Y12
+	VFMADD231PS Y8, Y12, Y7
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 64(R12), Y1, Y1
+	VMOVUPS Y1, 64(R12)
+	VADDPS 128(R12), Y2, Y2
+	VMOVUPS Y2, 128(R12)
+	VADDPS 192(R12), Y3, Y3
+	VMOVUPS Y3, 192(R12)
+	VADDPS 256(R12), Y4, Y4
+	VMOVUPS Y4, 256(R12)
+	VADDPS 320(R12), Y5, Y5
+	VMOVUPS Y5, 320(R12)
+	VADDPS 384(R12), Y6, Y6
+	VMOVUPS Y6, 384(R12)
+	VADDPS 448(R12), Y7, Y7
+	VMOVUPS Y7, 448(R12)
+	ADDQ $32, SI
+	ADDQ $512, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient9x8AVX2(p *gradientArgs)
+TEXT ·gradient9x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 256(R12)
+	PREFETCHT0 320(R12)
+	PREFETCHT0 384(R12)
+	PREFETCHT0 448(R12)
+	PREFETCHT0 512(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y9
+	VBROADCASTSS 0(AX), Y10
+	VFMADD231PS Y9, Y10, Y0
+	VBROADCASTSS 4(AX), Y11
+	VFMADD231PS Y9, Y11, Y1
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS Y9, Y12, Y2
+	VBROADCASTSS 12(AX), Y13
+	VFMADD231PS Y9, Y13, Y3
+	VBROADCASTSS 16(AX), Y10
+	VFMADD231PS Y9, Y10, Y4
+	VBROADCASTSS 20(AX), Y11
+	VFMADD231PS Y9, Y11, Y5
+	VBROADCASTSS 24(AX), Y12
+	VFMADD231PS Y9, Y12, Y6
+	VBROADCASTSS 28(AX), Y13
+	VFMADD231PS Y9, Y13, Y7
+	VBROADCASTSS 32(AX), Y10
+	VFMADD231PS Y9, Y10, Y8
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 64(R12), Y1, Y1
+	VMOVUPS Y1, 64(R12)
+	VADDPS 128(R12), Y2, Y2
+	VMOVUPS Y2, 128(R12)
+	VADDPS 192(R12), Y3, Y3
+	VMOVUPS Y3, 192(R12)
+	VADDPS 256(R12), Y4, Y4
+	VMOVUPS Y4, 256(R12)
+	VADDPS 320(R12), Y5, Y5
+	VMOVUPS Y5, 320(R12)
+	VADDPS 384(R12), Y6, Y6
+	VMOVUPS Y6, 384(R12)
+	VADDPS 448(R12), Y7, Y7
+	VMOVUPS Y7, 448(R12)
+	VADDPS 512(R12), Y8, Y8
+	VMOVUPS Y8, 512(R12)
+	ADDQ $36, SI
+	ADDQ $576, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient10x8AVX2(p *gradientArgs)
+TEXT ·gradient10x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 256(R12)
+	PREFETCHT0 320(R12)
+	PREFETCHT0 384(R12)
+	PREFETCHT0 448(R12)
+	PREFETCHT0 512(R12)
+	PREFETCHT0 576(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y10
+	VBROADCASTSS 0(AX), Y11
+	VFMADD231PS Y10, Y11, Y0
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS Y10, Y12, Y1
+	VBROADCASTSS 8(AX), Y13
+	VFMADD231PS Y10, Y13, Y2
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS Y10, Y14, Y3
+	VBROADCASTSS 16(AX), Y11
+	VFMADD231PS Y10, Y11, Y4
+	VBROADCASTSS 20(AX), Y12
+	VFMADD231PS Y10, Y12, Y5
+	VBROADCASTSS 24(AX), Y13
+	VFMADD231PS Y10, Y13, Y6
+	VBROADCASTSS 28(AX), Y14
+	VFMADD231PS Y10, Y14, Y7
+	VBROADCASTSS 32(AX), Y11
+	VFMADD231PS Y10, Y11, Y8
+	VBROADCASTSS 36(AX), Y12
+	VFMADD231PS Y10, Y12, Y9
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 64(R12), Y1, Y1
+	VMOVUPS Y1, 64(R12)
+	VADDPS 128(R12), Y2, Y2
+	VMOVUPS Y2, 128(R12)
+	VADDPS 192(R12), Y3, Y3
+	VMOVUPS Y3, 192(R12)
+	VADDPS 256(R12), Y4, Y4
+	VMOVUPS Y4, 256(R12)
+	VADDPS 320(R12), Y5, Y5
+	VMOVUPS Y5, 320(R12)
+	VADDPS 384(R12), Y6, Y6
+	VMOVUPS Y6, 384(R12)
+	VADDPS 448(R12), Y7, Y7
+	VMOVUPS Y7, 448(R12)
+	VADDPS 512(R12), Y8, Y8
+	VMOVUPS Y8, 512(R12)
+	VADDPS 576(R12), Y9, Y9
+	VMOVUPS Y9, 576(R12)
+	ADDQ $40, SI
+	ADDQ $640, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient11x8AVX2(p *gradientArgs)
+TEXT ·gradient11x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 256(R12)
+	PREFETCHT0 320(R12)
+	PREFETCHT0 384(R12)
+	PREFETCHT0 448(R12)
+	PREFETCHT0 512(R12)
+	PREFETCHT0 576(R12)
+	PREFETCHT0 640(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y11
+	VBROADCASTSS 0(AX), Y12
+	VFMADD231PS Y11, Y12, Y0
+	VBROADCASTSS 4(AX), Y13
+	VFMADD231PS Y11, Y13, Y1
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS Y11, Y14, Y2
+	VBROADCASTSS 12(AX), Y15
+	VFMADD231PS Y11, Y15, Y3
+	VBROADCASTSS 16(AX), Y12
+	VFMADD231PS Y11, Y12, Y4
+	VBROADCASTSS 20(AX), Y13
+	VFMADD231PS Y11, Y13, Y5
+	VBROADCASTSS 24(AX), Y14
+	VFMADD231PS Y11, Y14, Y6
+	VBROADCASTSS 28(AX), Y15
+	VFMADD231PS Y11, Y15, Y7
+	VBROADCASTSS 32(AX), Y12
+	VFMADD231PS Y11, Y12, Y8
+	VBROADCASTSS 36(AX), Y13
+	VFMADD231PS Y11, Y13, Y9
+	VBROADCASTSS 40(AX), Y14
+	VFMADD231PS Y11, Y14, Y10
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 64(R12), Y1, Y1
+	VMOVUPS Y1, 64(R12)
+	VADDPS 128(R12), Y2, Y2
+	VMOVUPS Y2, 128(R12)
+	VADDPS 192(R12), Y3, Y3
+	VMOVUPS Y3, 192(R12)
+	VADDPS 256(R12), Y4, Y4
+	VMOVUPS Y4, 256(R12)
+	VADDPS 320(R12), Y5, Y5
+	VMOVUPS Y5, 320(R12)
+	VADDPS 384(R12), Y6, Y6
+	VMOVUPS Y6, 384(R12)
+	VADDPS 448(R12), Y7, Y7
+	VMOVUPS Y7, 448(R12)
+	VADDPS 512(R12), Y8, Y8
+	VMOVUPS Y8, 512(R12)
+	VADDPS 576(R12), Y9, Y9
+	VMOVUPS Y9, 576(R12)
+	VADDPS 640(R12), Y10, Y10
+	VMOVUPS Y10, 640(R12)
+	ADDQ $44, SI
+	ADDQ $704, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient12x8AVX2(p *gradientArgs)
+TEXT ·gradient12x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 256(R12)
+	PREFETCHT0 320(R12)
+	PREFETCHT0 384(R12)
+	PREFETCHT0 448(R12)
+	PREFETCHT0 512(R12)
+	PREFETCHT0 576(R12)
+	PREFETCHT0 640(R12)
+	PREFETCHT0 704(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y12
+	VBROADCASTSS 0(AX), Y13
+	VFMADD231PS Y12, Y13, Y0
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS Y12, Y14, Y1
+	VBROADCASTSS 8(AX), Y15
+	VFMADD231PS Y12, Y15, Y2
+	VBROADCASTSS 12(AX), Y13
+	VFMADD231PS Y12, Y13, Y3
+	VBROADCASTSS 16(AX), Y14
+	VFMADD231PS Y12, Y14, Y4
+	VBROADCASTSS 20(AX), Y15
+	VFMADD231PS Y12, Y15, Y5
+	VBROADCASTSS 24(AX), Y13
+	VFMADD231PS Y12, Y13, Y6
+	VBROADCASTSS 28(AX), Y14
+	VFMADD231PS Y12, Y14, Y7
+	VBROADCASTSS 32(AX), Y15
+	VFMADD231PS Y12, Y15, Y8
+	VBROADCASTSS 36(AX), Y13
+	VFMADD231PS Y12, Y13, Y9
+	VBROADCASTSS 40(AX), Y14
+	VFMADD231PS Y12, Y14, Y10
+	VBROADCASTSS 44(AX), Y15
+	VFMADD231PS Y12, Y15, Y11
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 64(R12), Y1, Y1
+	VMOVUPS Y1, 64(R12)
+	VADDPS 128(R12), Y2, Y2
+	VMOVUPS Y2, 128(R12)
+	VADDPS 192(R12), Y3, Y3
+	VMOVUPS Y3, 192(R12)
+	VADDPS 256(R12), Y4, Y4
+	VMOVUPS Y4, 256(R12)
+	VADDPS 320(R12), Y5, Y5
+	VMOVUPS Y5, 320(R12)
+	VADDPS 384(R12), Y6, Y6
+	VMOVUPS Y6, 384(R12)
+	VADDPS 448(R12), Y7, Y7
+	VMOVUPS Y7, 448(R12)
+	VADDPS 512(R12), Y8, Y8
+	VMOVUPS Y8, 512(R12)
+	VADDPS 576(R12), Y9, Y9
+	VMOVUPS Y9, 576(R12)
+	VADDPS 640(R12), Y10, Y10
+	VMOVUPS Y10, 640(R12)
+	VADDPS 704(R12), Y11, Y11
+	VMOVUPS Y11, 704(R12)
+	ADDQ $48, SI
+	ADDQ $768, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient1x16AVX2(p *gradientArgs)
+TEXT ·gradient1x16AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	PREFETCHT0 0(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y2
+	VMOVUPS 32(BX), Y3
+	VBROADCASTSS 0(AX), Y4
+	VFMADD231PS Y2, Y4, Y0
+	VFMADD231PS Y3, Y4, Y1
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 32(R12), Y1, Y1
+	VMOVUPS Y1, 32(R12)
+	ADDQ $4, SI
+	ADDQ $64, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient2x16AVX2(p *gradientArgs)
+TEXT ·gradient2x16AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y4
+	VMOVUPS 32(BX), Y5
+	VBROADCASTSS 0(AX), Y6
+	VFMADD231PS Y4, Y6, Y0
+	VFMADD231PS Y5, Y6, Y1
+	VBROADCASTSS 4(AX), Y7
+	VFMADD231PS Y4, Y7, Y2
+	VFMADD231PS Y5, Y7, Y3
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 32(R12), Y1, Y1
+	VMOVUPS Y1, 32(R12)
+	VADDPS 64(R12), Y2, Y2
+	VMOVUPS Y2, 64(R12)
+	VADDPS 96(R12), Y3, Y3
+	VMOVUPS Y3, 96(R12)
+	ADDQ $8, SI
+	ADDQ $128, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient3x16AVX2(p *gradientArgs)
+TEXT ·gradient3x16AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y6
+	VMOVUPS 32(BX), Y7
+	VBROADCASTSS 0(AX), Y8
+	VFMADD231PS Y6, Y8, Y0
+	VFMADD231PS Y7, Y8, Y1
+	VBROADCASTSS 4(AX), Y9
+	VFMADD231PS Y6, Y9, Y2
+	VFMADD231PS Y7, Y9, Y3
+	VBROADCASTSS 8(AX), Y10
+	VFMADD231PS Y6, Y10, Y4
+	VFMADD231PS Y7, Y10, Y5
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 32(R12), Y1, Y1
+	VMOVUPS Y1, 32(R12)
+	VADDPS 64(R12), Y2, Y2
+	VMOVUPS Y2, 64(R12)
+	VADDPS 96(R12), Y3, Y3
+	VMOVUPS Y3, 96(R12)
+	VADDPS 128(R12), Y4, Y4
+	VMOVUPS Y4, 128(R12)
+	VADDPS 160(R12), Y5, Y5
+	VMOVUPS Y5, 160(R12)
+	ADDQ $12, SI
+	ADDQ $192, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient4x16AVX2(p *gradientArgs)
+TEXT ·gradient4x16AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y8
+	VMOVUPS 32(BX), Y9
+	VBROADCASTSS 0(AX), Y10
+	VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y1
+	VBROADCASTSS 4(AX), Y11
+	VFMADD231PS Y8, Y11, Y2
+	VFMADD231PS Y9, Y11, Y3
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS Y8, Y12, Y4
+	VFMADD231PS Y9, Y12, Y5
+	VBROADCASTSS 12(AX), Y13
+	VFMADD231PS Y8, Y13, Y6
+	VFMADD231PS Y9, Y13, Y7
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 32(R12), Y1, Y1
+	VMOVUPS Y1, 32(R12)
+	VADDPS 64(R12), Y2, Y2
+	VMOVUPS Y2, 64(R12)
+	VADDPS 96(R12), Y3, Y3
+	VMOVUPS Y3, 96(R12)
+	VADDPS 128(R12), Y4, Y4
+	VMOVUPS Y4, 128(R12)
+	VADDPS 160(R12), Y5, Y5
+	VMOVUPS Y5, 160(R12)
+	VADDPS 192(R12), Y6, Y6
+	VMOVUPS Y6, 192(R12)
+	VADDPS 224(R12), Y7, Y7
+	VMOVUPS Y7, 224(R12)
+	ADDQ $16, SI
+	ADDQ $256, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient5x16AVX2(p *gradientArgs)
+TEXT ·gradient5x16AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 256(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y10
+	VMOVUPS 32(BX), Y11
+	VBROADCASTSS 0(AX), Y12
+	VFMADD231PS Y10, Y12, Y0
+	VFMADD231PS Y11, Y12, Y1
+	VBROADCASTSS 4(AX), Y13
+	VFMADD231PS Y10, Y13, Y2
+	VFMADD231PS Y11, Y13, Y3
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS Y10, Y14, Y4
+	VFMADD231PS Y11, Y14, Y5
+	VBROADCASTSS 12(AX), Y15
+	VFMADD231PS Y10, Y15, Y6
+	VFMADD231PS Y11, Y15, Y7
+	VBROADCASTSS 16(AX), Y12
+	VFMADD231PS Y10, Y12, Y8
+	VFMADD231PS Y11, Y12, Y9
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 32(R12), Y1, Y1
+	VMOVUPS Y1, 32(R12)
+	VADDPS 64(R12), Y2, Y2
+	VMOVUPS Y2, 64(R12)
+	VADDPS 96(R12), Y3, Y3
+	VMOVUPS Y3, 96(R12)
+	VADDPS 128(R12), Y4, Y4
+	VMOVUPS Y4, 128(R12)
+	VADDPS 160(R12), Y5, Y5
+	VMOVUPS Y5, 160(R12)
+	VADDPS 192(R12), Y6, Y6
+	VMOVUPS Y6, 192(R12)
+	VADDPS 224(R12), Y7, Y7
+	VMOVUPS Y7, 224(R12)
+	VADDPS 256(R12), Y8, Y8
+	VMOVUPS Y8, 256(R12)
+	VADDPS 288(R12), Y9, Y9
+	VMOVUPS Y9, 288(R12)
+	ADDQ $20, SI
+	ADDQ $320, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient6x16AVX2(p *gradientArgs)
+TEXT ·gradient6x16AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 256(R12)
+	PREFETCHT0 320(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y12
+	VMOVUPS 32(BX), Y13
+	VBROADCASTSS 0(AX), Y14
+	VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1
+	VBROADCASTSS 4(AX), Y15
+	VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y3
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5
+	VBROADCASTSS 12(AX), Y15
+	VFMADD231PS Y12, Y15, Y6
+	VFMADD231PS Y13, Y15, Y7
+	VBROADCASTSS 16(AX), Y14
+	VFMADD231PS Y12, Y14, Y8
+	VFMADD231PS Y13, Y14, Y9
+	VBROADCASTSS 20(AX), Y15
+	VFMADD231PS Y12, Y15, Y10
+	VFMADD231PS Y13, Y15, Y11
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 32(R12), Y1, Y1
+	VMOVUPS Y1, 32(R12)
+	VADDPS 64(R12), Y2, Y2
+	VMOVUPS Y2, 64(R12)
+	VADDPS 96(R12), Y3, Y3
+	VMOVUPS Y3, 96(R12)
+	VADDPS 128(R12), Y4, Y4
+	VMOVUPS Y4, 128(R12)
+	VADDPS 160(R12), Y5, Y5
+	VMOVUPS Y5, 160(R12)
+	VADDPS 192(R12), Y6, Y6
+	VMOVUPS Y6, 192(R12)
+	VADDPS 224(R12), Y7, Y7
+	VMOVUPS Y7, 224(R12)
+	VADDPS 256(R12), Y8, Y8
+	VMOVUPS Y8, 256(R12)
+	VADDPS 288(R12), Y9, Y9
+	VMOVUPS Y9, 288(R12)
+	VADDPS 320(R12), Y10, Y10
+	VMOVUPS Y10, 320(R12)
+	VADDPS 352(R12), Y11, Y11
+	VMOVUPS Y11, 352(R12)
+	ADDQ $24, SI
+	ADDQ $384, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient1x24AVX2(p *gradientArgs)
+TEXT ·gradient1x24AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	MOVQ gradientArgs_panel(DI), R13
+	ADDQ R12, R13
+	PREFETCHT0 0(R12)
+	PREFETCHT0 0(R13)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y3
+	VMOVUPS 32(BX), Y4
+	VMOVUPS 64(BX), Y5
+	VBROADCASTSS 0(AX), Y6
+	VFMADD231PS Y3, Y6, Y0
+	VFMADD231PS Y4, Y6, Y1
+	VFMADD231PS Y5, Y6, Y2
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 32(R12), Y1, Y1
+	VMOVUPS Y1, 32(R12)
+	VADDPS 0(R13), Y2, Y2
+	VMOVUPS Y2, 0(R13)
+	ADDQ $4, SI
+	ADDQ $64, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient2x24AVX2(p *gradientArgs)
+TEXT ·gradient2x24AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	MOVQ gradientArgs_panel(DI), R13
+	ADDQ R12, R13
+	PREFETCHT0 0(R12)
+	PREFETCHT0 0(R13)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 64(R13)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y6
+	VMOVUPS 32(BX), Y7
+	VMOVUPS 64(BX), Y8
+	VBROADCASTSS 0(AX), Y9
+	VFMADD231PS Y6, Y9, Y0
+	VFMADD231PS Y7, Y9, Y1
+	VFMADD231PS Y8, Y9, Y2
+	VBROADCASTSS 4(AX), Y10
+	VFMADD231PS Y6, Y10, Y3
+	VFMADD231PS Y7, Y10, Y4
+	VFMADD231PS Y8, Y10, Y5
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 32(R12), Y1, Y1
+	VMOVUPS Y1, 32(R12)
+	VADDPS 0(R13), Y2, Y2
+	VMOVUPS Y2, 0(R13)
+	VADDPS 64(R12), Y3, Y3
+	VMOVUPS Y3, 64(R12)
+	VADDPS 96(R12), Y4, Y4
+	VMOVUPS Y4, 96(R12)
+	VADDPS 64(R13), Y5, Y5
+	VMOVUPS Y5, 64(R13)
+	ADDQ $8, SI
+	ADDQ $128, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient3x24AVX2(p *gradientArgs)
+TEXT ·gradient3x24AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	MOVQ gradientArgs_panel(DI), R13
+	ADDQ R12, R13
+	PREFETCHT0 0(R12)
+	PREFETCHT0 0(R13)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 64(R13)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 128(R13)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y9
+	VMOVUPS 32(BX), Y10
+	VMOVUPS 64(BX), Y11
+	VBROADCASTSS 0(AX), Y12
+	VFMADD231PS Y9, Y12, Y0
+	VFMADD231PS Y10, Y12, Y1
+	VFMADD231PS Y11, Y12, Y2
+	VBROADCASTSS 4(AX), Y13
+	VFMADD231PS Y9, Y13, Y3
+	VFMADD231PS Y10, Y13, Y4
+	VFMADD231PS Y11, Y13, Y5
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS Y9, Y14, Y6
+	VFMADD231PS Y10, Y14, Y7
+	VFMADD231PS Y11, Y14, Y8
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 32(R12), Y1, Y1
+	VMOVUPS Y1, 32(R12)
+	VADDPS 0(R13), Y2, Y2
+	VMOVUPS Y2, 0(R13)
+	VADDPS 64(R12), Y3, Y3
+	VMOVUPS Y3, 64(R12)
+	VADDPS 96(R12), Y4, Y4
+	VMOVUPS Y4, 96(R12)
+	VADDPS 64(R13), Y5, Y5
+	VMOVUPS Y5, 64(R13)
+	VADDPS 128(R12), Y6, Y6
+	VMOVUPS Y6, 128(R12)
+	VADDPS 160(R12), Y7, Y7
+	VMOVUPS Y7, 160(R12)
+	VADDPS 128(R13), Y8, Y8
+	VMOVUPS Y8, 128(R13)
+	ADDQ $12, SI
+	ADDQ $192, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient4x24AVX2(p *gradientArgs)
+TEXT ·gradient4x24AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	MOVQ gradientArgs_panel(DI), R13
+	ADDQ R12, R13
+	PREFETCHT0 0(R12)
+	PREFETCHT0 0(R13)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 64(R13)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 128(R13)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 192(R13)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y12
+	VMOVUPS 32(BX), Y13
+	VMOVUPS 64(BX), Y14
+	VBROADCASTSS 0(AX), Y15
+	VFMADD231PS Y12, Y15, Y0
+	VFMADD231PS Y13, Y15, Y1
+	VFMADD231PS Y14, Y15, Y2
+	VBROADCASTSS 4(AX), Y15
+	VFMADD231PS Y12, Y15, Y3
+	VFMADD231PS Y13, Y15, Y4
+	VFMADD231PS Y14, Y15, Y5
+	VBROADCASTSS 8(AX), Y15
+	VFMADD231PS Y12, Y15, Y6
+	VFMADD231PS Y13, Y15, Y7
+	VFMADD231PS Y14, Y15, Y8
+	VBROADCASTSS 12(AX), Y15
+	VFMADD231PS Y12, Y15, Y9
+	VFMADD231PS Y13, Y15, Y10
+	VFMADD231PS Y14, Y15, Y11
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 32(R12), Y1, Y1
+	VMOVUPS Y1, 32(R12)
+	VADDPS 0(R13), Y2, Y2
+	VMOVUPS Y2, 0(R13)
+	VADDPS 64(R12), Y3, Y3
+	VMOVUPS Y3, 64(R12)
+	VADDPS 96(R12), Y4, Y4
+	VMOVUPS Y4, 96(R12)
+	VADDPS 64(R13), Y5, Y5
+	VMOVUPS Y5, 64(R13)
+	VADDPS 128(R12), Y6, Y6
+	VMOVUPS Y6, 128(R12)
+	VADDPS 160(R12), Y7, Y7
+	VMOVUPS Y7, 160(R12)
+	VADDPS 128(R13), Y8, Y8
+	VMOVUPS Y8, 128(R13)
+	VADDPS 192(R12), Y9, Y9
+	VMOVUPS Y9, 192(R12)
+	VADDPS 224(R12), Y10, Y10
+	VMOVUPS Y10, 224(R12)
+	VADDPS 192(R13), Y11, Y11
+	VMOVUPS Y11, 192(R13)
+	ADDQ $16, SI
+	ADDQ $256, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET

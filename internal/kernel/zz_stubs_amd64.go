@@ -569,6 +569,160 @@ func winogradWeightsAVX2(p *winogradWeights)
 //go:noescape
 func winogradOutputAVX2(p *winogradOutput)
 
+// gradient1x8AVX2 computes, for t < tiles, i < 1 and j < 8,
+// g[j/16][1*t+i][j%16] += s, where s is the sum of x[n][v][u][1*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient1x8AVX2(p *gradientArgs)
+
+// gradient2x8AVX2 computes, for t < tiles, i < 2 and j < 8,
+// g[j/16][2*t+i][j%16] += s, where s is the sum of x[n][v][u][2*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient2x8AVX2(p *gradientArgs)
+
+// gradient3x8AVX2 computes, for t < tiles, i < 3 and j < 8,
+// g[j/16][3*t+i][j%16] += s, where s is the sum of x[n][v][u][3*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient3x8AVX2(p *gradientArgs)
+
+// gradient4x8AVX2 computes, for t < tiles, i < 4 and j < 8,
+// g[j/16][4*t+i][j%16] += s, where s is the sum of x[n][v][u][4*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient4x8AVX2(p *gradientArgs)
+
+// gradient5x8AVX2 computes, for t < tiles, i < 5 and j < 8,
+// g[j/16][5*t+i][j%16] += s, where s is the sum of x[n][v][u][5*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient5x8AVX2(p *gradientArgs)
+
+// gradient6x8AVX2 computes, for t < tiles, i < 6 and j < 8,
+// g[j/16][6*t+i][j%16] += s, where s is the sum of x[n][v][u][6*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient6x8AVX2(p *gradientArgs)
+
+// gradient7x8AVX2 computes, for t < tiles, i < 7 and j < 8,
+// g[j/16][7*t+i][j%16] += s, where s is the sum of x[n][v][u][7*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient7x8AVX2(p *gradientArgs)
+
+// gradient8x8AVX2 computes, for t < tiles, i < 8 and j < 8,
+// g[j/16][8*t+i][j%16] += s, where s is the sum of x[n][v][u][8*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient8x8AVX2(p *gradientArgs)
+
+// gradient9x8AVX2 computes, for t < tiles, i < 9 and j < 8,
+// g[j/16][9*t+i][j%16] += s, where s is the sum of x[n][v][u][9*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient9x8AVX2(p *gradientArgs)
+
+// gradient10x8AVX2 computes, for t < tiles, i < 10 and j < 8,
+// g[j/16][10*t+i][j%16] += s, where s is the sum of x[n][v][u][10*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient10x8AVX2(p *gradientArgs)
+
+// gradient11x8AVX2 computes, for t < tiles, i < 11 and j < 8,
+// g[j/16][11*t+i][j%16] += s, where s is the sum of x[n][v][u][11*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient11x8AVX2(p *gradientArgs)
+
+// gradient12x8AVX2 computes, for t < tiles, i < 12 and j < 8,
+// g[j/16][12*t+i][j%16] += s, where s is the sum of x[n][v][u][12*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient12x8AVX2(p *gradientArgs)
+
+// gradient1x16AVX2 computes, for t < tiles, i < 1 and j < 16,
+// g[j/16][1*t+i][j%16] += s, where s is the sum of x[n][v][u][1*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient1x16AVX2(p *gradientArgs)
+
+// gradient2x16AVX2 computes, for t < tiles, i < 2 and j < 16,
+// g[j/16][2*t+i][j%16] += s, where s is the sum of x[n][v][u][2*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient2x16AVX2(p *gradientArgs)
+
+// gradient3x16AVX2 computes, for t < tiles, i < 3 and j < 16,
+// g[j/16][3*t+i][j%16] += s, where s is the sum of x[n][v][u][3*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient3x16AVX2(p *gradientArgs)
+
+// gradient4x16AVX2 computes, for t < tiles, i < 4 and j < 16,
+// g[j/16][4*t+i][j%16] += s, where s is the sum of x[n][v][u][4*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient4x16AVX2(p *gradientArgs)
+
+// gradient5x16AVX2 computes, for t < tiles, i < 5 and j < 16,
+// g[j/16][5*t+i][j%16] += s, where s is the sum of x[n][v][u][5*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient5x16AVX2(p *gradientArgs)
+
+// gradient6x16AVX2 computes, for t < tiles, i < 6 and j < 16,
+// g[j/16][6*t+i][j%16] += s, where s is the sum of x[n][v][u][6*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient6x16AVX2(p *gradientArgs)
+
+// gradient1x24AVX2 computes, for t < tiles, i < 1 and j < 24,
+// g[j/16][1*t+i][j%16] += s, where s is the sum of x[n][v][u][1*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient1x24AVX2(p *gradientArgs)
+
+// gradient2x24AVX2 computes, for t < tiles, i < 2 and j < 24,
+// g[j/16][2*t+i][j%16] += s, where s is the sum of x[n][v][u][2*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient2x24AVX2(p *gradientArgs)
+
+// gradient3x24AVX2 computes, for t < tiles, i < 3 and j < 24,
+// g[j/16][3*t+i][j%16] += s, where s is the sum of x[n][v][u][3*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient3x24AVX2(p *gradientArgs)
+
+// gradient4x24AVX2 computes, for t < tiles, i < 4 and j < 24,
+// g[j/16][4*t+i][j%16] += s, where s is the sum of x[n][v][u][4*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient4x24AVX2(p *gradientArgs)
+
 // tile1x16AVX512 computes, for t < tiles, i < 1 and j < 16,
 // c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
 // the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
@@ -1493,6 +1647,335 @@ func winogradWeightsAVX512(p *winogradWeights)
 //go:noescape
 func winogradOutputAVX512(p *winogradOutput)
 
+// gradient1x16AVX512 computes, for t < tiles, i < 1 and j < 16,
+// g[j/16][1*t+i][j%16] += s, where s is the sum of x[n][v][u][1*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient1x16AVX512(p *gradientArgs)
+
+// gradient2x16AVX512 computes, for t < tiles, i < 2 and j < 16,
+// g[j/16][2*t+i][j%16] += s, where s is the sum of x[n][v][u][2*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient2x16AVX512(p *gradientArgs)
+
+// gradient3x16AVX512 computes, for t < tiles, i < 3 and j < 16,
+// g[j/16][3*t+i][j%16] += s, where s is the sum of x[n][v][u][3*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient3x16AVX512(p *gradientArgs)
+
+// gradient4x16AVX512 computes, for t < tiles, i < 4 and j < 16,
+// g[j/16][4*t+i][j%16] += s, where s is the sum of x[n][v][u][4*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient4x16AVX512(p *gradientArgs)
+
+// gradient5x16AVX512 computes, for t < tiles, i < 5 and j < 16,
+// g[j/16][5*t+i][j%16] += s, where s is the sum of x[n][v][u][5*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient5x16AVX512(p *gradientArgs)
+
+// gradient6x16AVX512 computes, for t < tiles, i < 6 and j < 16,
+// g[j/16][6*t+i][j%16] += s, where s is the sum of x[n][v][u][6*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient6x16AVX512(p *gradientArgs)
+
+// gradient7x16AVX512 computes, for t < tiles, i < 7 and j < 16,
+// g[j/16][7*t+i][j%16] += s, where s is the sum of x[n][v][u][7*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient7x16AVX512(p *gradientArgs)
+
+// gradient8x16AVX512 computes, for t < tiles, i < 8 and j < 16,
+// g[j/16][8*t+i][j%16] += s, where s is the sum of x[n][v][u][8*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient8x16AVX512(p *gradientArgs)
+
+// gradient9x16AVX512 computes, for t < tiles, i < 9 and j < 16,
+// g[j/16][9*t+i][j%16] += s, where s is the sum of x[n][v][u][9*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient9x16AVX512(p *gradientArgs)
+
+// gradient10x16AVX512 computes, for t < tiles, i < 10 and j < 16,
+// g[j/16][10*t+i][j%16] += s, where s is the sum of x[n][v][u][10*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient10x16AVX512(p *gradientArgs)
+
+// gradient11x16AVX512 computes, for t < tiles, i < 11 and j < 16,
+// g[j/16][11*t+i][j%16] += s, where s is the sum of x[n][v][u][11*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient11x16AVX512(p *gradientArgs)
+
+// gradient12x16AVX512 computes, for t < tiles, i < 12 and j < 16,
+// g[j/16][12*t+i][j%16] += s, where s is the sum of x[n][v][u][12*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient12x16AVX512(p *gradientArgs)
+
+// gradient13x16AVX512 computes, for t < tiles, i < 13 and j < 16,
+// g[j/16][13*t+i][j%16] += s, where s is the sum of x[n][v][u][13*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient13x16AVX512(p *gradientArgs)
+
+// gradient14x16AVX512 computes, for t < tiles, i < 14 and j < 16,
+// g[j/16][14*t+i][j%16] += s, where s is the sum of x[n][v][u][14*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient14x16AVX512(p *gradientArgs)
+
+// gradient15x16AVX512 computes, for t < tiles, i < 15 and j < 16,
+// g[j/16][15*t+i][j%16] += s, where s is the sum of x[n][v][u][15*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient15x16AVX512(p *gradientArgs)
+
+// gradient16x16AVX512 computes, for t < tiles, i < 16 and j < 16,
+// g[j/16][16*t+i][j%16] += s, where s is the sum of x[n][v][u][16*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient16x16AVX512(p *gradientArgs)
+
+// gradient17x16AVX512 computes, for t < tiles, i < 17 and j < 16,
+// g[j/16][17*t+i][j%16] += s, where s is the sum of x[n][v][u][17*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient17x16AVX512(p *gradientArgs)
+
+// gradient18x16AVX512 computes, for t < tiles, i < 18 and j < 16,
+// g[j/16][18*t+i][j%16] += s, where s is the sum of x[n][v][u][18*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient18x16AVX512(p *gradientArgs)
+
+// gradient19x16AVX512 computes, for t < tiles, i < 19 and j < 16,
+// g[j/16][19*t+i][j%16] += s, where s is the sum of x[n][v][u][19*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient19x16AVX512(p *gradientArgs)
+
+// gradient20x16AVX512 computes, for t < tiles, i < 20 and j < 16,
+// g[j/16][20*t+i][j%16] += s, where s is the sum of x[n][v][u][20*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient20x16AVX512(p *gradientArgs)
+
+// gradient21x16AVX512 computes, for t < tiles, i < 21 and j < 16,
+// g[j/16][21*t+i][j%16] += s, where s is the sum of x[n][v][u][21*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient21x16AVX512(p *gradientArgs)
+
+// gradient22x16AVX512 computes, for t < tiles, i < 22 and j < 16,
+// g[j/16][22*t+i][j%16] += s, where s is the sum of x[n][v][u][22*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient22x16AVX512(p *gradientArgs)
+
+// gradient23x16AVX512 computes, for t < tiles, i < 23 and j < 16,
+// g[j/16][23*t+i][j%16] += s, where s is the sum of x[n][v][u][23*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient23x16AVX512(p *gradientArgs)
+
+// gradient24x16AVX512 computes, for t < tiles, i < 24 and j < 16,
+// g[j/16][24*t+i][j%16] += s, where s is the sum of x[n][v][u][24*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient24x16AVX512(p *gradientArgs)
+
+// gradient1x32AVX512 computes, for t < tiles, i < 1 and j < 32,
+// g[j/16][1*t+i][j%16] += s, where s is the sum of x[n][v][u][1*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient1x32AVX512(p *gradientArgs)
+
+// gradient2x32AVX512 computes, for t < tiles, i < 2 and j < 32,
+// g[j/16][2*t+i][j%16] += s, where s is the sum of x[n][v][u][2*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient2x32AVX512(p *gradientArgs)
+
+// gradient3x32AVX512 computes, for t < tiles, i < 3 and j < 32,
+// g[j/16][3*t+i][j%16] += s, where s is the sum of x[n][v][u][3*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient3x32AVX512(p *gradientArgs)
+
+// gradient4x32AVX512 computes, for t < tiles, i < 4 and j < 32,
+// g[j/16][4*t+i][j%16] += s, where s is the sum of x[n][v][u][4*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient4x32AVX512(p *gradientArgs)
+
+// gradient5x32AVX512 computes, for t < tiles, i < 5 and j < 32,
+// g[j/16][5*t+i][j%16] += s, where s is the sum of x[n][v][u][5*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient5x32AVX512(p *gradientArgs)
+
+// gradient6x32AVX512 computes, for t < tiles, i < 6 and j < 32,
+// g[j/16][6*t+i][j%16] += s, where s is the sum of x[n][v][u][6*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient6x32AVX512(p *gradientArgs)
+
+// gradient7x32AVX512 computes, for t < tiles, i < 7 and j < 32,
+// g[j/16][7*t+i][j%16] += s, where s is the sum of x[n][v][u][7*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient7x32AVX512(p *gradientArgs)
+
+// gradient8x32AVX512 computes, for t < tiles, i < 8 and j < 32,
+// g[j/16][8*t+i][j%16] += s, where s is the sum of x[n][v][u][8*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient8x32AVX512(p *gradientArgs)
+
+// gradient9x32AVX512 computes, for t < tiles, i < 9 and j < 32,
+// g[j/16][9*t+i][j%16] += s, where s is the sum of x[n][v][u][9*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient9x32AVX512(p *gradientArgs)
+
+// gradient10x32AVX512 computes, for t < tiles, i < 10 and j < 32,
+// g[j/16][10*t+i][j%16] += s, where s is the sum of x[n][v][u][10*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient10x32AVX512(p *gradientArgs)
+
+// gradient11x32AVX512 computes, for t < tiles, i < 11 and j < 32,
+// g[j/16][11*t+i][j%16] += s, where s is the sum of x[n][v][u][11*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient11x32AVX512(p *gradientArgs)
+
+// gradient12x32AVX512 computes, for t < tiles, i < 12 and j < 32,
+// g[j/16][12*t+i][j%16] += s, where s is the sum of x[n][v][u][12*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient12x32AVX512(p *gradientArgs)
+
+// gradient13x32AVX512 computes, for t < tiles, i < 13 and j < 32,
+// g[j/16][13*t+i][j%16] += s, where s is the sum of x[n][v][u][13*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient13x32AVX512(p *gradientArgs)
+
+// gradient14x32AVX512 computes, for t < tiles, i < 14 and j < 32,
+// g[j/16][14*t+i][j%16] += s, where s is the sum of x[n][v][u][14*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient14x32AVX512(p *gradientArgs)
+
+// gradient1x48AVX512 computes, for t < tiles, i < 1 and j < 48,
+// g[j/16][1*t+i][j%16] += s, where s is the sum of x[n][v][u][1*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient1x48AVX512(p *gradientArgs)
+
+// gradient2x48AVX512 computes, for t < tiles, i < 2 and j < 48,
+// g[j/16][2*t+i][j%16] += s, where s is the sum of x[n][v][u][2*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient2x48AVX512(p *gradientArgs)
+
+// gradient3x48AVX512 computes, for t < tiles, i < 3 and j < 48,
+// g[j/16][3*t+i][j%16] += s, where s is the sum of x[n][v][u][3*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient3x48AVX512(p *gradientArgs)
+
+// gradient4x48AVX512 computes, for t < tiles, i < 4 and j < 48,
+// g[j/16][4*t+i][j%16] += s, where s is the sum of x[n][v][u][4*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient4x48AVX512(p *gradientArgs)
+
+// gradient5x48AVX512 computes, for t < tiles, i < 5 and j < 48,
+// g[j/16][5*t+i][j%16] += s, where s is the sum of x[n][v][u][5*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient5x48AVX512(p *gradientArgs)
+
+// gradient6x48AVX512 computes, for t < tiles, i < 6 and j < 48,
+// g[j/16][6*t+i][j%16] += s, where s is the sum of x[n][v][u][6*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient6x48AVX512(p *gradientArgs)
+
+// gradient7x48AVX512 computes, for t < tiles, i < 7 and j < 48,
+// g[j/16][7*t+i][j%16] += s, where s is the sum of x[n][v][u][7*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient7x48AVX512(p *gradientArgs)
+
+// gradient8x48AVX512 computes, for t < tiles, i < 8 and j < 48,
+// g[j/16][8*t+i][j%16] += s, where s is the sum of x[n][v][u][8*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient8x48AVX512(p *gradientArgs)
+
+// gradient9x48AVX512 computes, for t < tiles, i < 9 and j < 48,
+// g[j/16][9*t+i][j%16] += s, where s is the sum of x[n][v][u][9*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient9x48AVX512(p *gradientArgs)
+
 // tileAVX2 runs the kernel of rows pixels by width channels; see tileGeneric for what it computes.
 func tileAVX2(rows, width int, p *tileArgs) {
 	switch width<<8 | rows {
@@ -1656,6 +2139,58 @@ func groupedAVX2(stride, outputs int, p *windowArgs) {
 		grouped3s2x8AVX2(p)
 	default:
 		panic("kernel: groupedAVX2 has no kernel of this shape")
+	}
+}
+
+// gradientAVX2 runs the kernel of rows input by width output channels; see gradientGeneric for what it computes.
+func gradientAVX2(rows, width int, p *gradientArgs) {
+	switch width<<8 | rows {
+	case 8<<8 | 1:
+		gradient1x8AVX2(p)
+	case 8<<8 | 2:
+		gradient2x8AVX2(p)
+	case 8<<8 | 3:
+		gradient3x8AVX2(p)
+	case 8<<8 | 4:
+		gradient4x8AVX2(p)
+	case 8<<8 | 5:
+		gradient5x8AVX2(p)
+	case 8<<8 | 6:
+		gradient6x8AVX2(p)
+	case 8<<8 | 7:
+		gradient7x8AVX2(p)
+	case 8<<8 | 8:
+		gradient8x8AVX2(p)
+	case 8<<8 | 9:
+		gradient9x8AVX2(p)
+	case 8<<8 | 10:
+		gradient10x8AVX2(p)
+	case 8<<8 | 11:
+		gradient11x8AVX2(p)
+	case 8<<8 | 12:
+		gradient12x8AVX2(p)
+	case 16<<8 | 1:
+		gradient1x16AVX2(p)
+	case 16<<8 | 2:
+		gradient2x16AVX2(p)
+	case 16<<8 | 3:
+		gradient3x16AVX2(p)
+	case 16<<8 | 4:
+		gradient4x16AVX2(p)
+	case 16<<8 | 5:
+		gradient5x16AVX2(p)
+	case 16<<8 | 6:
+		gradient6x16AVX2(p)
+	case 24<<8 | 1:
+		gradient1x24AVX2(p)
+	case 24<<8 | 2:
+		gradient2x24AVX2(p)
+	case 24<<8 | 3:
+		gradient3x24AVX2(p)
+	case 24<<8 | 4:
+		gradient4x24AVX2(p)
+	default:
+		panic("kernel: gradientAVX2 has no kernel of this shape")
 	}
 }
 
@@ -1924,5 +2459,107 @@ func groupedAVX512(stride, outputs int, p *windowArgs) {
 		grouped3s2x14AVX512(p)
 	default:
 		panic("kernel: groupedAVX512 has no kernel of this shape")
+	}
+}
+
+// gradientAVX512 runs the kernel of rows input by width output channels; see gradientGeneric for what it computes.
+func gradientAVX512(rows, width int, p *gradientArgs) {
+	switch width<<8 | rows {
+	case 16<<8 | 1:
+		gradient1x16AVX512(p)
+	case 16<<8 | 2:
+		gradient2x16AVX512(p)
+	case 16<<8 | 3:
+		gradient3x16AVX512(p)
+	case 16<<8 | 4:
+		gradient4x16AVX512(p)
+	case 16<<8 | 5:
+		gradient5x16AVX512(p)
+	case 16<<8 | 6:
+		gradient6x16AVX512(p)
+	case 16<<8 | 7:
+		gradient7x16AVX512(p)
+	case 16<<8 | 8:
+		gradient8x16AVX512(p)
+	case 16<<8 | 9:
+		gradient9x16AVX512(p)
+	case 16<<8 | 10:
+		gradient10x16AVX512(p)
+	case 16<<8 | 11:
+		gradient11x16AVX512(p)
+	case 16<<8 | 12:
+		gradient12x16AVX512(p)
+	case 16<<8 | 13:
+		gradient13x16AVX512(p)
+	case 16<<8 | 14:
+		gradient14x16AVX512(p)
+	case 16<<8 | 15:
+		gradient15x16AVX512(p)
+	case 16<<8 | 16:
+		gradient16x16AVX512(p)
+	case 16<<8 | 17:
+		gradient17x16AVX512(p)
+	case 16<<8 | 18:
+		gradient18x16AVX512(p)
+	case 16<<8 | 19:
+		gradient19x16AVX512(p)
+	case 16<<8 | 20:
+		gradient20x16AVX512(p)
+	case 16<<8 | 21:
+		gradient21x16AVX512(p)
+	case 16<<8 | 22:
+		gradient22x16AVX512(p)
+	case 16<<8 | 23:
+		gradient23x16AVX512(p)
+	case 16<<8 | 24:
+		gradient24x16AVX512(p)
+	case 32<<8 | 1:
+		gradient1x32AVX512(p)
+	case 32<<8 | 2:
+		gradient2x32AVX512(p)
+	case 32<<8 | 3:
+		gradient3x32AVX512(p)
+	case 32<<8 | 4:
+		gradient4x32AVX512(p)
+	case 32<<8 | 5:
+		gradient5x32AVX512(p)
+	case 32<<8 | 6:
+		gradient6x32AVX512(p)
+	case 32<<8 | 7:
+		gradient7x32AVX512(p)
+	case 32<<8 | 8:
+		gradient8x32AVX512(p)
+	case 32<<8 | 9:
+		gradient9x32AVX512(p)
+	case 32<<8 | 10:
+		gradient10x32AVX512(p)
+	case 32<<8 | 11:
+		gradient11x32AVX512(p)
+	case 32<<8 | 12:
+		gradient12x32AVX512(p)
+	case 32<<8 | 13:
+		gradient13x32AVX512(p)
+	case 32<<8 | 14:
+		gradient14x32AVX512(p)
+	case 48<<8 | 1:
+		gradient1x48AVX512(p)
+	case 48<<8 | 2:
+		gradient2x48AVX512(p)
+	case 48<<8 | 3:
+		gradient3x48AVX512(p)
+	case 48<<8 | 4:
+		gradient4x48AVX512(p)
+	case 48<<8 | 5:
+		gradient5x48AVX512(p)
+	case 48<<8 | 6:
+		gradient6x48AVX512(p)
+	case 48<<8 | 7:
+		gradient7x48AVX512(p)
+	case 48<<8 | 8:
+		gradient8x48AVX512(p)
+	case 48<<8 | 9:
+		gradient9x48AVX512(p)
+	default:
+		panic("kernel: gradientAVX512 has no kernel of this shape")
 	}
 }

@@ -47,6 +47,7 @@ func generate() (map[string][]byte, error) {
 		m.elementwise(&a, &amd64)
 		m.pooling(&a, &amd64)
 		m.winograd(&a, &amd64)
+		m.gradients(&a, &amd64)
 		m.peak(&peak)
 		files["zz_"+m.file+"_amd64.s"] = a.Bytes()
 	}

@@ -1,0 +1,67 @@
+package kernel
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// trained is one operation of a network as training runs it: a chunk of n images
+// of h by h outputs.
+type trained struct{ n, h, cin, cout, kernel, stride int }
+
+func (l trained) String() string {
+	return fmt.Sprintf("%dx%dx%d-k%d-s%d-%d-%d", l.n, l.h, l.h, l.kernel, l.stride, l.cin, l.cout)
+}
+
+var trainedConvs = []trained{
+	{1, 32, 24, 136, 1, 1}, {1, 32, 136, 24, 1, 1}, {1, 32, 16, 96, 1, 1}, {1, 32, 32, 16, 1, 1}, {4, 8, 48, 288, 1, 1}, {1, 8, 136, 816, 1, 1}, {4, 8, 136, 816, 1, 1}, {4, 8, 816, 136, 1, 1},
+	{32, 2, 448, 1792, 1, 1}, {64, 1, 1792, 100, 1, 1},
+	{1, 32, 3, 32, 3, 1}, {1, 16, 64, 64, 3, 1}, {1, 16, 64, 128, 3, 2}, {4, 8, 128, 128, 3, 1}, {8, 4, 256, 256, 3, 1}, {16, 2, 512, 512, 3, 1},
+}
+
+// benchmarkRate runs an operation of so many floating-point operations on every
+// variant but plain Go.
+func benchmarkRate(b *testing.B, name string, flops float64, build func(v Variant) func()) {
+	for _, v := range Variants() {
+		if v == Generic && Best() != Generic {
+			continue // two orders of magnitude slower
+		}
+		b.Run(name+"/"+v.String(), func(b *testing.B) {
+			run := build(v)
+			most := peakOf(v)
+			b.ReportAllocs()
+			for b.Loop() {
+				run()
+			}
+			rate := flops * float64(b.N) / b.Elapsed().Seconds() / 1e9
+			b.ReportMetric(rate, "GFLOP/s")
+			if most > 0 {
+				b.ReportMetric(100*rate/most, "%peak")
+			}
+		})
+	}
+}
+
+func filled(r *rand.Rand, n int) []float32 {
+	x := Alloc(n)
+	copy(x, random(r, n))
+	return x
+}
+
+func BenchmarkConvGradient(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, l := range trainedConvs {
+		w := (l.h-1)*l.stride + l.kernel
+		flops := float64(2*l.n*l.h*l.h*l.cin*l.cout) * float64(l.kernel*l.kernel)
+		benchmarkRate(b, l.String(), flops, func(v Variant) func() {
+			op := ConvGradient{Variant: v, N: l.n, OH: l.h, OW: l.h, Cin: l.cin, Cout: l.cout, Kernel: l.kernel, Stride: l.stride,
+				X: filled(r, l.n*w*w*PadChannels(l.cin)), DY: filled(r, l.n*l.h*l.h*PadChannels(l.cout)),
+				G: PackConv(l.cout, l.cin, l.kernel*l.kernel, make([]float32, l.cout*l.cin*l.kernel*l.kernel))}
+			if l.cin == 3 {
+				op.XStrides.Pixel = 3
+			}
+			return op.Run
+		})
+	}
+}
