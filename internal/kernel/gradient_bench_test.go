@@ -16,7 +16,7 @@ func (l trained) String() string {
 
 var trainedConvs = []trained{
 	{1, 32, 24, 136, 1, 1}, {1, 32, 136, 24, 1, 1}, {1, 32, 16, 96, 1, 1}, {1, 32, 32, 16, 1, 1}, {4, 8, 48, 288, 1, 1}, {1, 8, 136, 816, 1, 1}, {4, 8, 136, 816, 1, 1}, {4, 8, 816, 136, 1, 1},
-	{32, 2, 448, 1792, 1, 1}, {64, 1, 1792, 100, 1, 1},
+	{32, 2, 448, 1792, 1, 1}, {64, 1, 1792, 100, 1, 1}, {128, 2, 448, 1792, 1, 1}, {128, 2, 512, 512, 3, 1},
 	{1, 32, 3, 32, 3, 1}, {1, 16, 64, 64, 3, 1}, {1, 16, 64, 128, 3, 2}, {4, 8, 128, 128, 3, 1}, {8, 4, 256, 256, 3, 1}, {16, 2, 512, 512, 3, 1},
 }
 
@@ -57,7 +57,7 @@ func BenchmarkConvGradient(b *testing.B) {
 		benchmarkRate(b, l.String(), flops, func(v Variant) func() {
 			op := ConvGradient{Variant: v, N: l.n, OH: l.h, OW: l.h, Cin: l.cin, Cout: l.cout, Kernel: l.kernel, Stride: l.stride,
 				X: filled(r, l.n*w*w*PadChannels(l.cin)), DY: filled(r, l.n*l.h*l.h*PadChannels(l.cout)),
-				G: PackConv(l.cout, l.cin, l.kernel*l.kernel, make([]float32, l.cout*l.cin*l.kernel*l.kernel))}
+				Scratch: Alloc(GradientScratch), G: PackConv(l.cout, l.cin, l.kernel*l.kernel, make([]float32, l.cout*l.cin*l.kernel*l.kernel))}
 			if l.cin == 3 {
 				op.XStrides.Pixel = 3
 			}

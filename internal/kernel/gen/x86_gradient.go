@@ -84,6 +84,14 @@ func (m isa) gradient(a *asm, name string, mr, nv int) {
 	for j := range nv {
 		m.load(a, fmt.Sprintf("%d(BX)", j*m.bytes()), y(j), last(j))
 	}
+	// The pixels of a tile lie too far apart for the CPU to guess the next.
+	a.i("PREFETCHT0 (AX)(R8*8)")
+	if mr > 4 {
+		a.i("PREFETCHT0 %d(AX)(R8*8)", 4*mr-4)
+	}
+	for j := 0; j < nv; j += 16 / m.lanes {
+		a.i("PREFETCHT0 %d(BX)(R9*8)", j*m.bytes())
+	}
 	for i := range mr {
 		if nv == 1 && m.masked {
 			a.i("VFMADD231PS.BCST %d(AX), %s, %s", 4*i, y(0), acc(i, 0))
