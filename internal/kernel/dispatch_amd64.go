@@ -188,7 +188,20 @@ func (v Variant) gradient(rows, width int, p *gradientArgs) {
 func (v Variant) tapGradient(kernel int, p *tapGradientArgs) { tapGradientGeneric(kernel, p) }
 
 // pixels runs pixelsGeneric's loop nest.
-func (v Variant) pixels(op pixelOp, act Activation, p *pixelArgs) { pixelsGeneric(op, act, p) }
+func (v Variant) pixels(op pixelOp, act Activation, p *pixelArgs) {
+	if v == Generic {
+		pixelsGeneric(op, act, p)
+		return
+	}
+	if !act.smooth() {
+		act = 0
+	}
+	if v == AVX512 {
+		pixelsAVX512(op, act, p)
+	} else {
+		pixelsAVX2(op, act, p)
+	}
+}
 
 // vector runs vectorsGeneric's loop.
 func (v Variant) vector(op vectorOp, p *vectorArgs) { vectorsGeneric(op, p) }

@@ -14,10 +14,22 @@ func (l trained) String() string {
 	return fmt.Sprintf("%dx%dx%d-k%d-s%d-%d-%d", l.n, l.h, l.h, l.kernel, l.stride, l.cin, l.cout)
 }
 
+// pixel returns the floats between the pixels of a copied input: tight if there
+// are few, and never a power of two, of which the first-level cache holds few.
+func (l trained) pixel() int {
+	switch {
+	case l.cin < 8:
+		return l.cin
+	case l.cin%256 == 0:
+		return l.cin + 16
+	}
+	return PadChannels(l.cin)
+}
+
 var trainedConvs = []trained{
 	{1, 32, 24, 136, 1, 1}, {1, 32, 136, 24, 1, 1}, {1, 32, 16, 96, 1, 1}, {1, 32, 32, 16, 1, 1}, {4, 8, 48, 288, 1, 1}, {1, 8, 136, 816, 1, 1}, {4, 8, 136, 816, 1, 1}, {4, 8, 816, 136, 1, 1},
 	{32, 2, 448, 1792, 1, 1}, {64, 1, 1792, 100, 1, 1}, {128, 2, 448, 1792, 1, 1}, {128, 2, 512, 512, 3, 1},
-	{1, 32, 3, 32, 3, 1}, {1, 16, 64, 64, 3, 1}, {1, 16, 64, 128, 3, 2}, {4, 8, 128, 128, 3, 1}, {8, 4, 256, 256, 3, 1}, {16, 2, 512, 512, 3, 1},
+	{1, 32, 3, 32, 3, 1}, {1, 16, 64, 64, 3, 1}, {1, 16, 64, 128, 3, 2}, {4, 8, 128, 128, 3, 1}, {8, 4, 256, 256, 3, 1}, {16, 2, 512, 512, 3, 1}, {32, 4, 256, 256, 3, 1}, {8, 4, 512, 512, 3, 1}, {32, 4, 512, 512, 3, 1},
 }
 
 // benchmarkRate runs an operation of so many floating-point operations on every
@@ -56,12 +68,51 @@ func BenchmarkConvGradient(b *testing.B) {
 		flops := float64(2*l.n*l.h*l.h*l.cin*l.cout) * float64(l.kernel*l.kernel)
 		benchmarkRate(b, l.String(), flops, func(v Variant) func() {
 			op := ConvGradient{Variant: v, N: l.n, OH: l.h, OW: l.h, Cin: l.cin, Cout: l.cout, Kernel: l.kernel, Stride: l.stride,
-				X: filled(r, l.n*w*w*PadChannels(l.cin)), DY: filled(r, l.n*l.h*l.h*PadChannels(l.cout)),
+				XStrides: Strides{Pixel: l.pixel()}, X: filled(r, l.n*w*w*max(8, l.pixel())), DY: filled(r, l.n*l.h*l.h*PadChannels(l.cout)),
 				Scratch: Alloc(GradientScratch), G: PackConv(l.cout, l.cin, l.kernel*l.kernel, make([]float32, l.cout*l.cin*l.kernel*l.kernel))}
-			if l.cin == 3 {
-				op.XStrides.Pixel = 3
-			}
 			return op.Run
 		})
+	}
+}
+
+// BenchmarkPixels reports the loops over pixels as the bytes they read and
+// write, on a chunk that stays in the second-level cache.
+func BenchmarkPixels(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, shape := range [][3]int{{1, 32, 24}, {1, 16, 136}, {8, 4, 448}} {
+		n, h, c := shape[0], shape[1], shape[2]
+		x, y := filled(r, n*h*h*c), filled(r, n*h*h*c)
+		border := Alloc(n * (h + 2) * (h + 2) * c)
+		inside := Strides{c, (h + 2) * c, (h + 2) * (h + 2) * c}
+		p := filled(r, c)
+		for _, v := range Variants() {
+			for _, act := range []Activation{ReLU6, SiLU} {
+				norm := Normalise{Variant: v, N: n, H: h, W: h, C: c, Z: x, Y: border[(h+3)*c:], YStrides: inside, Scale: p, Shift: p, Activation: act}
+				grad := NormGradient{Variant: v, N: n, H: h, W: h, C: c, Z: x, DY: y, DZ: border[(h+3)*c:], DZStrides: inside, Scale: p, Shift: p,
+					Mean: p, Sum: Alloc(c), Dot: Alloc(c), A: p, B: p, D: p, Activation: act}
+				moments := Moments{Variant: v, N: n, H: h, W: h, C: c, Z: x, Near: p, Sum: Alloc(c), Square: Alloc(c)}
+				dots := ImageDots{Variant: v, N: n, H: h, W: h, C: c, X: x, Y: y, Sums: Alloc(n * c)}
+				for _, op := range []struct {
+					name  string
+					maps  int
+					run   func()
+					plain bool // does not depend on the activation
+				}{
+					{"normalise", 2, norm.Run, false}, {"reduce", 2, grad.Reduce, false}, {"apply", 3, grad.Apply, false},
+					{"moments", 1, moments.Run, true}, {"dots", 2, dots.Run, true},
+				} {
+					if op.plain && act != ReLU6 {
+						continue
+					}
+					b.Run(fmt.Sprintf("%s-act%d/%dx%dx%dx%d/%s", op.name, act, n, h, h, c, v), func(b *testing.B) {
+						b.SetBytes(int64(4 * op.maps * n * h * h * c))
+						b.ReportAllocs()
+						for b.Loop() {
+							op.run()
+						}
+					})
+				}
+			}
+		}
 	}
 }

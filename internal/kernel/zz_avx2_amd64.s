@@ -14151,3 +14151,1822 @@ pixel:
 	JNE tile
 	VZEROUPPER
 	RET
+
+// func normPixelsAVX2(p *pixelArgs)
+TEXT ·normPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $96
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VMOVUPS 32(AX)(R14*1), Y2
+	VMOVUPS 64(AX)(R14*1), Y4
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VMOVUPS 32(AX)(R14*1), Y3
+	VMOVUPS 64(AX)(R14*1), Y5
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y6
+	VMOVUPS 32(SI), Y8
+	VMOVUPS 64(SI), Y10
+	VFMADD213PS Y1, Y0, Y6
+	VFMADD213PS Y3, Y2, Y8
+	VFMADD213PS Y5, Y4, Y10
+	VMAXPS Y6, Y14, Y6
+	VMAXPS Y8, Y14, Y8
+	VMAXPS Y10, Y14, Y10
+	VMINPS Y6, Y15, Y6
+	VMINPS Y8, Y15, Y8
+	VMINPS Y10, Y15, Y10
+	VMOVUPS Y6, 0(DX)
+	VMOVUPS Y8, 32(DX)
+	VMOVUPS Y10, 64(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $96, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Y2
+	VFMADD213PS Y1, Y0, Y2
+	VMAXPS Y2, Y14, Y2
+	VMINPS Y2, Y15, Y2
+	VMOVUPS Y2, 0(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE oneimage
+	ADDQ $32, R14
+	JMP one
+onedone:
+	VZEROUPPER
+	RET
+
+// func normAddPixelsAVX2(p *pixelArgs)
+TEXT ·normAddPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $96
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VMOVUPS 32(AX)(R14*1), Y2
+	VMOVUPS 64(AX)(R14*1), Y4
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VMOVUPS 32(AX)(R14*1), Y3
+	VMOVUPS 64(AX)(R14*1), Y5
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y6
+	VMOVUPS 32(SI), Y8
+	VMOVUPS 64(SI), Y10
+	VFMADD213PS Y1, Y0, Y6
+	VFMADD213PS Y3, Y2, Y8
+	VFMADD213PS Y5, Y4, Y10
+	VMOVUPS 0(BX), Y7
+	VMOVUPS 32(BX), Y9
+	VMOVUPS 64(BX), Y11
+	VADDPS Y7, Y6, Y6
+	VADDPS Y9, Y8, Y8
+	VADDPS Y11, Y10, Y10
+	VMAXPS Y6, Y14, Y6
+	VMAXPS Y8, Y14, Y8
+	VMAXPS Y10, Y14, Y10
+	VMINPS Y6, Y15, Y6
+	VMINPS Y8, Y15, Y8
+	VMINPS Y10, Y15, Y10
+	VMOVUPS Y6, 0(DX)
+	VMOVUPS Y8, 32(DX)
+	VMOVUPS Y10, 64(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $96, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Y2
+	VFMADD213PS Y1, Y0, Y2
+	VMOVUPS 0(BX), Y3
+	VADDPS Y3, Y2, Y2
+	VMAXPS Y2, Y14, Y2
+	VMINPS Y2, Y15, Y2
+	VMOVUPS Y2, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE oneimage
+	ADDQ $32, R14
+	JMP one
+onedone:
+	VZEROUPPER
+	RET
+
+// func reducePixelsAVX2(p *pixelArgs)
+TEXT ·reducePixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VMOVUPS 32(AX)(R14*1), Y5
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VMOVUPS 32(AX)(R14*1), Y6
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y2
+	VMOVUPS 32(AX)(R14*1), Y7
+	VXORPS Y3, Y3, Y3
+	VXORPS Y8, Y8, Y8
+	VXORPS Y4, Y4, Y4
+	VXORPS Y9, Y9, Y9
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y10
+	VMOVUPS 32(SI), Y12
+	VFMADD213PS Y1, Y0, Y10
+	VFMADD213PS Y6, Y5, Y12
+	VCMPPS $2, Y14, Y10, Y11
+	VCMPPS $2, Y14, Y12, Y13
+	VCMPPS $13, Y15, Y10, Y10
+	VCMPPS $13, Y15, Y12, Y12
+	VORPS Y11, Y10, Y11
+	VORPS Y13, Y12, Y13
+	VANDNPS 0(BX), Y11, Y10
+	VANDNPS 32(BX), Y13, Y12
+	VADDPS Y10, Y3, Y3
+	VADDPS Y12, Y8, Y8
+	VMOVUPS 0(SI), Y11
+	VMOVUPS 32(SI), Y13
+	VSUBPS Y2, Y11, Y11
+	VSUBPS Y7, Y13, Y13
+	VFMADD231PS Y11, Y10, Y4
+	VFMADD231PS Y13, Y12, Y9
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE wideimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y10
+	VADDPS Y3, Y10, Y10
+	VMOVUPS Y10, 0(AX)(R14*1)
+	VMOVUPS 32(AX)(R14*1), Y12
+	VADDPS Y8, Y12, Y12
+	VMOVUPS Y12, 32(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y10
+	VADDPS Y4, Y10, Y10
+	VMOVUPS Y10, 0(AX)(R14*1)
+	VMOVUPS 32(AX)(R14*1), Y12
+	VADDPS Y9, Y12, Y12
+	VMOVUPS Y12, 32(AX)(R14*1)
+	ADDQ $64, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Y5
+	VFMADD213PS Y1, Y0, Y5
+	VCMPPS $2, Y14, Y5, Y6
+	VCMPPS $13, Y15, Y5, Y5
+	VORPS Y6, Y5, Y6
+	VANDNPS 0(BX), Y6, Y5
+	VADDPS Y5, Y3, Y3
+	VMOVUPS 0(SI), Y6
+	VSUBPS Y2, Y6, Y6
+	VFMADD231PS Y6, Y5, Y4
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE oneimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y5
+	VADDPS Y3, Y5, Y5
+	VMOVUPS Y5, 0(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y5
+	VADDPS Y4, Y5, Y5
+	VMOVUPS Y5, 0(AX)(R14*1)
+	ADDQ $32, R14
+	JMP one
+onedone:
+	VZEROUPPER
+	RET
+
+// func applyPixelsAVX2(p *pixelArgs)
+TEXT ·applyPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VMOVUPS 32(AX)(R14*1), Y5
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VMOVUPS 32(AX)(R14*1), Y6
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y2
+	VMOVUPS 32(AX)(R14*1), Y7
+	MOVQ pixelArgs_b(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y3
+	VMOVUPS 32(AX)(R14*1), Y8
+	MOVQ pixelArgs_c(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y4
+	VMOVUPS 32(AX)(R14*1), Y9
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y10
+	VMOVUPS 32(SI), Y12
+	VFMADD213PS Y1, Y0, Y10
+	VFMADD213PS Y6, Y5, Y12
+	VCMPPS $2, Y14, Y10, Y11
+	VCMPPS $2, Y14, Y12, Y13
+	VCMPPS $13, Y15, Y10, Y10
+	VCMPPS $13, Y15, Y12, Y12
+	VORPS Y11, Y10, Y11
+	VORPS Y13, Y12, Y13
+	VANDNPS 0(BX), Y11, Y10
+	VANDNPS 32(BX), Y13, Y12
+	VMOVUPS 0(SI), Y11
+	VMOVUPS 32(SI), Y13
+	VFMADD213PS Y4, Y3, Y11
+	VFMADD213PS Y9, Y8, Y13
+	VFMADD231PS Y10, Y2, Y11
+	VFMADD231PS Y12, Y7, Y13
+	VMOVUPS Y11, 0(DX)
+	VMOVUPS Y13, 32(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $64, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y2
+	MOVQ pixelArgs_b(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y3
+	MOVQ pixelArgs_c(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y4
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Y5
+	VFMADD213PS Y1, Y0, Y5
+	VCMPPS $2, Y14, Y5, Y6
+	VCMPPS $13, Y15, Y5, Y5
+	VORPS Y6, Y5, Y6
+	VANDNPS 0(BX), Y6, Y5
+	VMOVUPS 0(SI), Y6
+	VFMADD213PS Y4, Y3, Y6
+	VFMADD231PS Y5, Y2, Y6
+	VMOVUPS Y6, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE oneimage
+	ADDQ $32, R14
+	JMP one
+onedone:
+	VZEROUPPER
+	RET
+
+// func normSiLUPixelsAVX2(p *pixelArgs)
+TEXT ·normSiLUPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VMOVUPS 32(AX)(R14*1), Y2
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VMOVUPS 32(AX)(R14*1), Y3
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y4
+	VMOVUPS 32(SI), Y8
+	VFMADD213PS Y1, Y0, Y4
+	VFMADD213PS Y3, Y2, Y8
+	VXORPS expAVX2<>+384(SB), Y4, Y4
+	VXORPS expAVX2<>+384(SB), Y8, Y8
+	VMOVUPS expAVX2<>+320(SB), Y5
+	VMOVUPS expAVX2<>+320(SB), Y9
+	VMINPS Y4, Y5, Y4
+	VMINPS Y8, Y9, Y8
+	VMOVUPS expAVX2<>+352(SB), Y5
+	VMOVUPS expAVX2<>+352(SB), Y9
+	VMAXPS Y4, Y5, Y4
+	VMAXPS Y8, Y9, Y8
+	VMULPS expAVX2<>+32(SB), Y4, Y5
+	VMULPS expAVX2<>+32(SB), Y8, Y9
+	VCVTPS2DQ Y5, Y5
+	VCVTPS2DQ Y9, Y9
+	VCVTDQ2PS Y5, Y6
+	VCVTDQ2PS Y9, Y10
+	VFNMADD231PS expAVX2<>+64(SB), Y6, Y4
+	VFNMADD231PS expAVX2<>+64(SB), Y10, Y8
+	VFNMADD231PS expAVX2<>+96(SB), Y6, Y4
+	VFNMADD231PS expAVX2<>+96(SB), Y10, Y8
+	VMOVUPS expAVX2<>+128(SB), Y7
+	VMOVUPS expAVX2<>+128(SB), Y11
+	VFMADD213PS expAVX2<>+160(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+160(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+192(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+192(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+224(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+224(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+256(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+256(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+288(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+288(SB), Y8, Y11
+	VMULPS Y4, Y4, Y6
+	VMULPS Y8, Y8, Y10
+	VFMADD213PS Y4, Y6, Y7
+	VFMADD213PS Y8, Y10, Y11
+	VADDPS expAVX2<>+0(SB), Y7, Y7
+	VADDPS expAVX2<>+0(SB), Y11, Y11
+	VPSLLD $23, Y5, Y5
+	VPSLLD $23, Y9, Y9
+	VPADDD Y5, Y7, Y4
+	VPADDD Y9, Y11, Y8
+	VADDPS expAVX2<>+0(SB), Y4, Y4
+	VADDPS expAVX2<>+0(SB), Y8, Y8
+	VMOVUPS expAVX2<>+0(SB), Y5
+	VMOVUPS expAVX2<>+0(SB), Y9
+	VDIVPS Y4, Y5, Y4
+	VDIVPS Y8, Y9, Y8
+	VMOVUPS 0(SI), Y5
+	VMOVUPS 32(SI), Y9
+	VFMADD213PS Y1, Y0, Y5
+	VFMADD213PS Y3, Y2, Y9
+	VMULPS Y5, Y4, Y4
+	VMULPS Y9, Y8, Y8
+	VMOVUPS Y4, 0(DX)
+	VMOVUPS Y8, 32(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $64, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Y2
+	VFMADD213PS Y1, Y0, Y2
+	VXORPS expAVX2<>+384(SB), Y2, Y2
+	VMOVUPS expAVX2<>+320(SB), Y3
+	VMINPS Y2, Y3, Y2
+	VMOVUPS expAVX2<>+352(SB), Y3
+	VMAXPS Y2, Y3, Y2
+	VMULPS expAVX2<>+32(SB), Y2, Y3
+	VCVTPS2DQ Y3, Y3
+	VCVTDQ2PS Y3, Y4
+	VFNMADD231PS expAVX2<>+64(SB), Y4, Y2
+	VFNMADD231PS expAVX2<>+96(SB), Y4, Y2
+	VMOVUPS expAVX2<>+128(SB), Y5
+	VFMADD213PS expAVX2<>+160(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+192(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+224(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+256(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+288(SB), Y2, Y5
+	VMULPS Y2, Y2, Y4
+	VFMADD213PS Y2, Y4, Y5
+	VADDPS expAVX2<>+0(SB), Y5, Y5
+	VPSLLD $23, Y3, Y3
+	VPADDD Y3, Y5, Y2
+	VADDPS expAVX2<>+0(SB), Y2, Y2
+	VMOVUPS expAVX2<>+0(SB), Y3
+	VDIVPS Y2, Y3, Y2
+	VMOVUPS 0(SI), Y3
+	VFMADD213PS Y1, Y0, Y3
+	VMULPS Y3, Y2, Y2
+	VMOVUPS Y2, 0(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE oneimage
+	ADDQ $32, R14
+	JMP one
+onedone:
+	VZEROUPPER
+	RET
+
+// func normAddSiLUPixelsAVX2(p *pixelArgs)
+TEXT ·normAddSiLUPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VMOVUPS 32(AX)(R14*1), Y2
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VMOVUPS 32(AX)(R14*1), Y3
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y4
+	VMOVUPS 32(SI), Y8
+	VFMADD213PS Y1, Y0, Y4
+	VFMADD213PS Y3, Y2, Y8
+	VMOVUPS 0(BX), Y5
+	VMOVUPS 32(BX), Y9
+	VADDPS Y5, Y4, Y4
+	VADDPS Y9, Y8, Y8
+	VXORPS expAVX2<>+384(SB), Y4, Y4
+	VXORPS expAVX2<>+384(SB), Y8, Y8
+	VMOVUPS expAVX2<>+320(SB), Y5
+	VMOVUPS expAVX2<>+320(SB), Y9
+	VMINPS Y4, Y5, Y4
+	VMINPS Y8, Y9, Y8
+	VMOVUPS expAVX2<>+352(SB), Y5
+	VMOVUPS expAVX2<>+352(SB), Y9
+	VMAXPS Y4, Y5, Y4
+	VMAXPS Y8, Y9, Y8
+	VMULPS expAVX2<>+32(SB), Y4, Y5
+	VMULPS expAVX2<>+32(SB), Y8, Y9
+	VCVTPS2DQ Y5, Y5
+	VCVTPS2DQ Y9, Y9
+	VCVTDQ2PS Y5, Y6
+	VCVTDQ2PS Y9, Y10
+	VFNMADD231PS expAVX2<>+64(SB), Y6, Y4
+	VFNMADD231PS expAVX2<>+64(SB), Y10, Y8
+	VFNMADD231PS expAVX2<>+96(SB), Y6, Y4
+	VFNMADD231PS expAVX2<>+96(SB), Y10, Y8
+	VMOVUPS expAVX2<>+128(SB), Y7
+	VMOVUPS expAVX2<>+128(SB), Y11
+	VFMADD213PS expAVX2<>+160(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+160(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+192(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+192(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+224(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+224(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+256(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+256(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+288(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+288(SB), Y8, Y11
+	VMULPS Y4, Y4, Y6
+	VMULPS Y8, Y8, Y10
+	VFMADD213PS Y4, Y6, Y7
+	VFMADD213PS Y8, Y10, Y11
+	VADDPS expAVX2<>+0(SB), Y7, Y7
+	VADDPS expAVX2<>+0(SB), Y11, Y11
+	VPSLLD $23, Y5, Y5
+	VPSLLD $23, Y9, Y9
+	VPADDD Y5, Y7, Y4
+	VPADDD Y9, Y11, Y8
+	VADDPS expAVX2<>+0(SB), Y4, Y4
+	VADDPS expAVX2<>+0(SB), Y8, Y8
+	VMOVUPS expAVX2<>+0(SB), Y5
+	VMOVUPS expAVX2<>+0(SB), Y9
+	VDIVPS Y4, Y5, Y4
+	VDIVPS Y8, Y9, Y8
+	VMOVUPS 0(SI), Y5
+	VMOVUPS 32(SI), Y9
+	VFMADD213PS Y1, Y0, Y5
+	VFMADD213PS Y3, Y2, Y9
+	VMOVUPS 0(BX), Y6
+	VMOVUPS 32(BX), Y10
+	VADDPS Y6, Y5, Y5
+	VADDPS Y10, Y9, Y9
+	VMULPS Y5, Y4, Y4
+	VMULPS Y9, Y8, Y8
+	VMOVUPS Y4, 0(DX)
+	VMOVUPS Y8, 32(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $64, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Y2
+	VFMADD213PS Y1, Y0, Y2
+	VMOVUPS 0(BX), Y3
+	VADDPS Y3, Y2, Y2
+	VXORPS expAVX2<>+384(SB), Y2, Y2
+	VMOVUPS expAVX2<>+320(SB), Y3
+	VMINPS Y2, Y3, Y2
+	VMOVUPS expAVX2<>+352(SB), Y3
+	VMAXPS Y2, Y3, Y2
+	VMULPS expAVX2<>+32(SB), Y2, Y3
+	VCVTPS2DQ Y3, Y3
+	VCVTDQ2PS Y3, Y4
+	VFNMADD231PS expAVX2<>+64(SB), Y4, Y2
+	VFNMADD231PS expAVX2<>+96(SB), Y4, Y2
+	VMOVUPS expAVX2<>+128(SB), Y5
+	VFMADD213PS expAVX2<>+160(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+192(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+224(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+256(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+288(SB), Y2, Y5
+	VMULPS Y2, Y2, Y4
+	VFMADD213PS Y2, Y4, Y5
+	VADDPS expAVX2<>+0(SB), Y5, Y5
+	VPSLLD $23, Y3, Y3
+	VPADDD Y3, Y5, Y2
+	VADDPS expAVX2<>+0(SB), Y2, Y2
+	VMOVUPS expAVX2<>+0(SB), Y3
+	VDIVPS Y2, Y3, Y2
+	VMOVUPS 0(SI), Y3
+	VFMADD213PS Y1, Y0, Y3
+	VMOVUPS 0(BX), Y4
+	VADDPS Y4, Y3, Y3
+	VMULPS Y3, Y2, Y2
+	VMOVUPS Y2, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE oneimage
+	ADDQ $32, R14
+	JMP one
+onedone:
+	VZEROUPPER
+	RET
+
+// func reduceSiLUPixelsAVX2(p *pixelArgs)
+TEXT ·reduceSiLUPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	XORQ R14, R14
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Y5
+	VFMADD213PS Y1, Y0, Y5
+	VXORPS expAVX2<>+384(SB), Y5, Y5
+	VMOVUPS expAVX2<>+320(SB), Y6
+	VMINPS Y5, Y6, Y5
+	VMOVUPS expAVX2<>+352(SB), Y6
+	VMAXPS Y5, Y6, Y5
+	VMULPS expAVX2<>+32(SB), Y5, Y6
+	VCVTPS2DQ Y6, Y6
+	VCVTDQ2PS Y6, Y7
+	VFNMADD231PS expAVX2<>+64(SB), Y7, Y5
+	VFNMADD231PS expAVX2<>+96(SB), Y7, Y5
+	VMOVUPS expAVX2<>+128(SB), Y8
+	VFMADD213PS expAVX2<>+160(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+192(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+224(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+256(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+288(SB), Y5, Y8
+	VMULPS Y5, Y5, Y7
+	VFMADD213PS Y5, Y7, Y8
+	VADDPS expAVX2<>+0(SB), Y8, Y8
+	VPSLLD $23, Y6, Y6
+	VPADDD Y6, Y8, Y5
+	VADDPS expAVX2<>+0(SB), Y5, Y5
+	VMOVUPS expAVX2<>+0(SB), Y6
+	VDIVPS Y5, Y6, Y5
+	VMOVUPS expAVX2<>+0(SB), Y6
+	VSUBPS Y5, Y6, Y6
+	VMOVUPS 0(SI), Y7
+	VFMADD213PS Y1, Y0, Y7
+	VFMADD213PS expAVX2<>+0(SB), Y7, Y6
+	VMULPS Y6, Y5, Y5
+	VMOVUPS 0(BX), Y6
+	VMULPS Y6, Y5, Y5
+	VADDPS Y5, Y3, Y3
+	VMOVUPS 0(SI), Y6
+	VSUBPS Y2, Y6, Y6
+	VFMADD231PS Y6, Y5, Y4
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE oneimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y5
+	VADDPS Y3, Y5, Y5
+	VMOVUPS Y5, 0(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y5
+	VADDPS Y4, Y5, Y5
+	VMOVUPS Y5, 0(AX)(R14*1)
+	ADDQ $32, R14
+	JMP one
+onedone:
+	VZEROUPPER
+	RET
+
+// func applySiLUPixelsAVX2(p *pixelArgs)
+TEXT ·applySiLUPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	XORQ R14, R14
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y2
+	MOVQ pixelArgs_b(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y3
+	MOVQ pixelArgs_c(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y4
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Y5
+	VFMADD213PS Y1, Y0, Y5
+	VXORPS expAVX2<>+384(SB), Y5, Y5
+	VMOVUPS expAVX2<>+320(SB), Y6
+	VMINPS Y5, Y6, Y5
+	VMOVUPS expAVX2<>+352(SB), Y6
+	VMAXPS Y5, Y6, Y5
+	VMULPS expAVX2<>+32(SB), Y5, Y6
+	VCVTPS2DQ Y6, Y6
+	VCVTDQ2PS Y6, Y7
+	VFNMADD231PS expAVX2<>+64(SB), Y7, Y5
+	VFNMADD231PS expAVX2<>+96(SB), Y7, Y5
+	VMOVUPS expAVX2<>+128(SB), Y8
+	VFMADD213PS expAVX2<>+160(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+192(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+224(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+256(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+288(SB), Y5, Y8
+	VMULPS Y5, Y5, Y7
+	VFMADD213PS Y5, Y7, Y8
+	VADDPS expAVX2<>+0(SB), Y8, Y8
+	VPSLLD $23, Y6, Y6
+	VPADDD Y6, Y8, Y5
+	VADDPS expAVX2<>+0(SB), Y5, Y5
+	VMOVUPS expAVX2<>+0(SB), Y6
+	VDIVPS Y5, Y6, Y5
+	VMOVUPS expAVX2<>+0(SB), Y6
+	VSUBPS Y5, Y6, Y6
+	VMOVUPS 0(SI), Y7
+	VFMADD213PS Y1, Y0, Y7
+	VFMADD213PS expAVX2<>+0(SB), Y7, Y6
+	VMULPS Y6, Y5, Y5
+	VMOVUPS 0(BX), Y6
+	VMULPS Y6, Y5, Y5
+	VMOVUPS 0(SI), Y6
+	VFMADD213PS Y4, Y3, Y6
+	VFMADD231PS Y5, Y2, Y6
+	VMOVUPS Y6, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE oneimage
+	ADDQ $32, R14
+	JMP one
+onedone:
+	VZEROUPPER
+	RET
+
+// func normSigmoidPixelsAVX2(p *pixelArgs)
+TEXT ·normSigmoidPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VMOVUPS 32(AX)(R14*1), Y2
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VMOVUPS 32(AX)(R14*1), Y3
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y4
+	VMOVUPS 32(SI), Y8
+	VFMADD213PS Y1, Y0, Y4
+	VFMADD213PS Y3, Y2, Y8
+	VXORPS expAVX2<>+384(SB), Y4, Y4
+	VXORPS expAVX2<>+384(SB), Y8, Y8
+	VMOVUPS expAVX2<>+320(SB), Y5
+	VMOVUPS expAVX2<>+320(SB), Y9
+	VMINPS Y4, Y5, Y4
+	VMINPS Y8, Y9, Y8
+	VMOVUPS expAVX2<>+352(SB), Y5
+	VMOVUPS expAVX2<>+352(SB), Y9
+	VMAXPS Y4, Y5, Y4
+	VMAXPS Y8, Y9, Y8
+	VMULPS expAVX2<>+32(SB), Y4, Y5
+	VMULPS expAVX2<>+32(SB), Y8, Y9
+	VCVTPS2DQ Y5, Y5
+	VCVTPS2DQ Y9, Y9
+	VCVTDQ2PS Y5, Y6
+	VCVTDQ2PS Y9, Y10
+	VFNMADD231PS expAVX2<>+64(SB), Y6, Y4
+	VFNMADD231PS expAVX2<>+64(SB), Y10, Y8
+	VFNMADD231PS expAVX2<>+96(SB), Y6, Y4
+	VFNMADD231PS expAVX2<>+96(SB), Y10, Y8
+	VMOVUPS expAVX2<>+128(SB), Y7
+	VMOVUPS expAVX2<>+128(SB), Y11
+	VFMADD213PS expAVX2<>+160(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+160(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+192(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+192(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+224(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+224(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+256(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+256(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+288(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+288(SB), Y8, Y11
+	VMULPS Y4, Y4, Y6
+	VMULPS Y8, Y8, Y10
+	VFMADD213PS Y4, Y6, Y7
+	VFMADD213PS Y8, Y10, Y11
+	VADDPS expAVX2<>+0(SB), Y7, Y7
+	VADDPS expAVX2<>+0(SB), Y11, Y11
+	VPSLLD $23, Y5, Y5
+	VPSLLD $23, Y9, Y9
+	VPADDD Y5, Y7, Y4
+	VPADDD Y9, Y11, Y8
+	VADDPS expAVX2<>+0(SB), Y4, Y4
+	VADDPS expAVX2<>+0(SB), Y8, Y8
+	VMOVUPS expAVX2<>+0(SB), Y5
+	VMOVUPS expAVX2<>+0(SB), Y9
+	VDIVPS Y4, Y5, Y4
+	VDIVPS Y8, Y9, Y8
+	VMOVUPS Y4, 0(DX)
+	VMOVUPS Y8, 32(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $64, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Y2
+	VFMADD213PS Y1, Y0, Y2
+	VXORPS expAVX2<>+384(SB), Y2, Y2
+	VMOVUPS expAVX2<>+320(SB), Y3
+	VMINPS Y2, Y3, Y2
+	VMOVUPS expAVX2<>+352(SB), Y3
+	VMAXPS Y2, Y3, Y2
+	VMULPS expAVX2<>+32(SB), Y2, Y3
+	VCVTPS2DQ Y3, Y3
+	VCVTDQ2PS Y3, Y4
+	VFNMADD231PS expAVX2<>+64(SB), Y4, Y2
+	VFNMADD231PS expAVX2<>+96(SB), Y4, Y2
+	VMOVUPS expAVX2<>+128(SB), Y5
+	VFMADD213PS expAVX2<>+160(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+192(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+224(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+256(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+288(SB), Y2, Y5
+	VMULPS Y2, Y2, Y4
+	VFMADD213PS Y2, Y4, Y5
+	VADDPS expAVX2<>+0(SB), Y5, Y5
+	VPSLLD $23, Y3, Y3
+	VPADDD Y3, Y5, Y2
+	VADDPS expAVX2<>+0(SB), Y2, Y2
+	VMOVUPS expAVX2<>+0(SB), Y3
+	VDIVPS Y2, Y3, Y2
+	VMOVUPS Y2, 0(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE oneimage
+	ADDQ $32, R14
+	JMP one
+onedone:
+	VZEROUPPER
+	RET
+
+// func normAddSigmoidPixelsAVX2(p *pixelArgs)
+TEXT ·normAddSigmoidPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VMOVUPS 32(AX)(R14*1), Y2
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VMOVUPS 32(AX)(R14*1), Y3
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y4
+	VMOVUPS 32(SI), Y8
+	VFMADD213PS Y1, Y0, Y4
+	VFMADD213PS Y3, Y2, Y8
+	VMOVUPS 0(BX), Y5
+	VMOVUPS 32(BX), Y9
+	VADDPS Y5, Y4, Y4
+	VADDPS Y9, Y8, Y8
+	VXORPS expAVX2<>+384(SB), Y4, Y4
+	VXORPS expAVX2<>+384(SB), Y8, Y8
+	VMOVUPS expAVX2<>+320(SB), Y5
+	VMOVUPS expAVX2<>+320(SB), Y9
+	VMINPS Y4, Y5, Y4
+	VMINPS Y8, Y9, Y8
+	VMOVUPS expAVX2<>+352(SB), Y5
+	VMOVUPS expAVX2<>+352(SB), Y9
+	VMAXPS Y4, Y5, Y4
+	VMAXPS Y8, Y9, Y8
+	VMULPS expAVX2<>+32(SB), Y4, Y5
+	VMULPS expAVX2<>+32(SB), Y8, Y9
+	VCVTPS2DQ Y5, Y5
+	VCVTPS2DQ Y9, Y9
+	VCVTDQ2PS Y5, Y6
+	VCVTDQ2PS Y9, Y10
+	VFNMADD231PS expAVX2<>+64(SB), Y6, Y4
+	VFNMADD231PS expAVX2<>+64(SB), Y10, Y8
+	VFNMADD231PS expAVX2<>+96(SB), Y6, Y4
+	VFNMADD231PS expAVX2<>+96(SB), Y10, Y8
+	VMOVUPS expAVX2<>+128(SB), Y7
+	VMOVUPS expAVX2<>+128(SB), Y11
+	VFMADD213PS expAVX2<>+160(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+160(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+192(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+192(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+224(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+224(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+256(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+256(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+288(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+288(SB), Y8, Y11
+	VMULPS Y4, Y4, Y6
+	VMULPS Y8, Y8, Y10
+	VFMADD213PS Y4, Y6, Y7
+	VFMADD213PS Y8, Y10, Y11
+	VADDPS expAVX2<>+0(SB), Y7, Y7
+	VADDPS expAVX2<>+0(SB), Y11, Y11
+	VPSLLD $23, Y5, Y5
+	VPSLLD $23, Y9, Y9
+	VPADDD Y5, Y7, Y4
+	VPADDD Y9, Y11, Y8
+	VADDPS expAVX2<>+0(SB), Y4, Y4
+	VADDPS expAVX2<>+0(SB), Y8, Y8
+	VMOVUPS expAVX2<>+0(SB), Y5
+	VMOVUPS expAVX2<>+0(SB), Y9
+	VDIVPS Y4, Y5, Y4
+	VDIVPS Y8, Y9, Y8
+	VMOVUPS Y4, 0(DX)
+	VMOVUPS Y8, 32(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $64, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Y2
+	VFMADD213PS Y1, Y0, Y2
+	VMOVUPS 0(BX), Y3
+	VADDPS Y3, Y2, Y2
+	VXORPS expAVX2<>+384(SB), Y2, Y2
+	VMOVUPS expAVX2<>+320(SB), Y3
+	VMINPS Y2, Y3, Y2
+	VMOVUPS expAVX2<>+352(SB), Y3
+	VMAXPS Y2, Y3, Y2
+	VMULPS expAVX2<>+32(SB), Y2, Y3
+	VCVTPS2DQ Y3, Y3
+	VCVTDQ2PS Y3, Y4
+	VFNMADD231PS expAVX2<>+64(SB), Y4, Y2
+	VFNMADD231PS expAVX2<>+96(SB), Y4, Y2
+	VMOVUPS expAVX2<>+128(SB), Y5
+	VFMADD213PS expAVX2<>+160(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+192(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+224(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+256(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+288(SB), Y2, Y5
+	VMULPS Y2, Y2, Y4
+	VFMADD213PS Y2, Y4, Y5
+	VADDPS expAVX2<>+0(SB), Y5, Y5
+	VPSLLD $23, Y3, Y3
+	VPADDD Y3, Y5, Y2
+	VADDPS expAVX2<>+0(SB), Y2, Y2
+	VMOVUPS expAVX2<>+0(SB), Y3
+	VDIVPS Y2, Y3, Y2
+	VMOVUPS Y2, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE oneimage
+	ADDQ $32, R14
+	JMP one
+onedone:
+	VZEROUPPER
+	RET
+
+// func reduceSigmoidPixelsAVX2(p *pixelArgs)
+TEXT ·reduceSigmoidPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	XORQ R14, R14
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Y5
+	VFMADD213PS Y1, Y0, Y5
+	VXORPS expAVX2<>+384(SB), Y5, Y5
+	VMOVUPS expAVX2<>+320(SB), Y6
+	VMINPS Y5, Y6, Y5
+	VMOVUPS expAVX2<>+352(SB), Y6
+	VMAXPS Y5, Y6, Y5
+	VMULPS expAVX2<>+32(SB), Y5, Y6
+	VCVTPS2DQ Y6, Y6
+	VCVTDQ2PS Y6, Y7
+	VFNMADD231PS expAVX2<>+64(SB), Y7, Y5
+	VFNMADD231PS expAVX2<>+96(SB), Y7, Y5
+	VMOVUPS expAVX2<>+128(SB), Y8
+	VFMADD213PS expAVX2<>+160(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+192(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+224(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+256(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+288(SB), Y5, Y8
+	VMULPS Y5, Y5, Y7
+	VFMADD213PS Y5, Y7, Y8
+	VADDPS expAVX2<>+0(SB), Y8, Y8
+	VPSLLD $23, Y6, Y6
+	VPADDD Y6, Y8, Y5
+	VADDPS expAVX2<>+0(SB), Y5, Y5
+	VMOVUPS expAVX2<>+0(SB), Y6
+	VDIVPS Y5, Y6, Y5
+	VMOVUPS expAVX2<>+0(SB), Y6
+	VSUBPS Y5, Y6, Y6
+	VMULPS Y6, Y5, Y5
+	VMOVUPS 0(BX), Y6
+	VMULPS Y6, Y5, Y5
+	VADDPS Y5, Y3, Y3
+	VMOVUPS 0(SI), Y6
+	VSUBPS Y2, Y6, Y6
+	VFMADD231PS Y6, Y5, Y4
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE oneimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y5
+	VADDPS Y3, Y5, Y5
+	VMOVUPS Y5, 0(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y5
+	VADDPS Y4, Y5, Y5
+	VMOVUPS Y5, 0(AX)(R14*1)
+	ADDQ $32, R14
+	JMP one
+onedone:
+	VZEROUPPER
+	RET
+
+// func applySigmoidPixelsAVX2(p *pixelArgs)
+TEXT ·applySigmoidPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	XORQ R14, R14
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y2
+	MOVQ pixelArgs_b(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y3
+	MOVQ pixelArgs_c(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y4
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Y5
+	VFMADD213PS Y1, Y0, Y5
+	VXORPS expAVX2<>+384(SB), Y5, Y5
+	VMOVUPS expAVX2<>+320(SB), Y6
+	VMINPS Y5, Y6, Y5
+	VMOVUPS expAVX2<>+352(SB), Y6
+	VMAXPS Y5, Y6, Y5
+	VMULPS expAVX2<>+32(SB), Y5, Y6
+	VCVTPS2DQ Y6, Y6
+	VCVTDQ2PS Y6, Y7
+	VFNMADD231PS expAVX2<>+64(SB), Y7, Y5
+	VFNMADD231PS expAVX2<>+96(SB), Y7, Y5
+	VMOVUPS expAVX2<>+128(SB), Y8
+	VFMADD213PS expAVX2<>+160(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+192(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+224(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+256(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+288(SB), Y5, Y8
+	VMULPS Y5, Y5, Y7
+	VFMADD213PS Y5, Y7, Y8
+	VADDPS expAVX2<>+0(SB), Y8, Y8
+	VPSLLD $23, Y6, Y6
+	VPADDD Y6, Y8, Y5
+	VADDPS expAVX2<>+0(SB), Y5, Y5
+	VMOVUPS expAVX2<>+0(SB), Y6
+	VDIVPS Y5, Y6, Y5
+	VMOVUPS expAVX2<>+0(SB), Y6
+	VSUBPS Y5, Y6, Y6
+	VMULPS Y6, Y5, Y5
+	VMOVUPS 0(BX), Y6
+	VMULPS Y6, Y5, Y5
+	VMOVUPS 0(SI), Y6
+	VFMADD213PS Y4, Y3, Y6
+	VFMADD231PS Y5, Y2, Y6
+	VMOVUPS Y6, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE oneimage
+	ADDQ $32, R14
+	JMP one
+onedone:
+	VZEROUPPER
+	RET
+
+// func momentsPixelsAVX2(p *pixelArgs)
+TEXT ·momentsPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT widedone
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VMOVUPS 32(AX)(R14*1), Y3
+	VXORPS Y1, Y1, Y1
+	VXORPS Y4, Y4, Y4
+	VXORPS Y2, Y2, Y2
+	VXORPS Y5, Y5, Y5
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y6
+	VMOVUPS 32(SI), Y8
+	VSUBPS Y0, Y6, Y6
+	VSUBPS Y3, Y8, Y8
+	VADDPS Y6, Y1, Y1
+	VADDPS Y8, Y4, Y4
+	VFMADD231PS Y6, Y6, Y2
+	VFMADD231PS Y8, Y8, Y5
+	ADDQ R8, SI
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	DECQ R12
+	JNE wideimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y6
+	VADDPS Y1, Y6, Y6
+	VMOVUPS Y6, 0(AX)(R14*1)
+	VMOVUPS 32(AX)(R14*1), Y8
+	VADDPS Y4, Y8, Y8
+	VMOVUPS Y8, 32(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y6
+	VADDPS Y2, Y6, Y6
+	VMOVUPS Y6, 0(AX)(R14*1)
+	VMOVUPS 32(AX)(R14*1), Y8
+	VADDPS Y5, Y8, Y8
+	VMOVUPS Y8, 32(AX)(R14*1)
+	ADDQ $64, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT onedone
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Y3
+	VSUBPS Y0, Y3, Y3
+	VADDPS Y3, Y1, Y1
+	VFMADD231PS Y3, Y3, Y2
+	ADDQ R8, SI
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	DECQ R12
+	JNE oneimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y3
+	VADDPS Y1, Y3, Y3
+	VMOVUPS Y3, 0(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y3
+	VADDPS Y2, Y3, Y3
+	VMOVUPS Y3, 0(AX)(R14*1)
+	ADDQ $32, R14
+	JMP one
+onedone:
+	VZEROUPPER
+	RET
+
+// func dotsPixelsAVX2(p *pixelArgs)
+TEXT ·dotsPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $128
+	JLT widedone
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y4
+	VMOVUPS 32(SI), Y6
+	VMOVUPS 64(SI), Y8
+	VMOVUPS 96(SI), Y10
+	VMOVUPS 0(BX), Y5
+	VMOVUPS 32(BX), Y7
+	VMOVUPS 64(BX), Y9
+	VMOVUPS 96(BX), Y11
+	VFMADD231PS Y5, Y4, Y0
+	VFMADD231PS Y7, Y6, Y1
+	VFMADD231PS Y9, Y8, Y2
+	VFMADD231PS Y11, Y10, Y3
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE wideimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y4
+	VADDPS Y0, Y4, Y4
+	VMOVUPS Y4, 0(AX)(R14*1)
+	VMOVUPS 32(AX)(R14*1), Y6
+	VADDPS Y1, Y6, Y6
+	VMOVUPS Y6, 32(AX)(R14*1)
+	VMOVUPS 64(AX)(R14*1), Y8
+	VADDPS Y2, Y8, Y8
+	VMOVUPS Y8, 64(AX)(R14*1)
+	VMOVUPS 96(AX)(R14*1), Y10
+	VADDPS Y3, Y10, Y10
+	VMOVUPS Y10, 96(AX)(R14*1)
+	ADDQ $128, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT onedone
+	VXORPS Y0, Y0, Y0
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Y1
+	VMOVUPS 0(BX), Y2
+	VFMADD231PS Y2, Y1, Y0
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE oneimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VADDPS Y0, Y1, Y1
+	VMOVUPS Y1, 0(AX)(R14*1)
+	ADDQ $32, R14
+	JMP one
+onedone:
+	VZEROUPPER
+	RET

@@ -32340,3 +32340,3611 @@ pixel:
 	JNE tile
 	VZEROUPPER
 	RET
+
+// func normPixelsAVX512(p *pixelArgs)
+TEXT ·normPixelsAVX512(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	MOVL $0xff, AX
+	KMOVW AX, K1
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $256
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	VMOVUPS 64(AX)(R14*1), Z2
+	VMOVUPS 128(AX)(R14*1), Z4
+	VMOVUPS 192(AX)(R14*1), Z6
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	VMOVUPS 64(AX)(R14*1), Z3
+	VMOVUPS 128(AX)(R14*1), Z5
+	VMOVUPS 192(AX)(R14*1), Z7
+	VBROADCASTSS pixelArgs_lo(DI), Z30
+	VBROADCASTSS pixelArgs_hi(DI), Z31
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Z8
+	VMOVUPS 64(SI), Z10
+	VMOVUPS 128(SI), Z12
+	VMOVUPS 192(SI), Z14
+	VFMADD213PS Z1, Z0, Z8
+	VFMADD213PS Z3, Z2, Z10
+	VFMADD213PS Z5, Z4, Z12
+	VFMADD213PS Z7, Z6, Z14
+	VMAXPS Z8, Z30, Z8
+	VMAXPS Z10, Z30, Z10
+	VMAXPS Z12, Z30, Z12
+	VMAXPS Z14, Z30, Z14
+	VMINPS Z8, Z31, Z8
+	VMINPS Z10, Z31, Z10
+	VMINPS Z12, Z31, Z12
+	VMINPS Z14, Z31, Z14
+	VMOVUPS Z8, 0(DX)
+	VMOVUPS Z10, 64(DX)
+	VMOVUPS Z12, 128(DX)
+	VMOVUPS Z14, 192(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $256, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	VBROADCASTSS pixelArgs_lo(DI), Z30
+	VBROADCASTSS pixelArgs_hi(DI), Z31
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Z2
+	VFMADD213PS Z1, Z0, Z2
+	VMAXPS Z2, Z30, Z2
+	VMINPS Z2, Z31, Z2
+	VMOVUPS Z2, 0(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE oneimage
+	ADDQ $64, R14
+	JMP one
+onedone:
+half:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT halfdone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z1
+	VBROADCASTSS pixelArgs_lo(DI), Z30
+	VBROADCASTSS pixelArgs_hi(DI), Z31
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+halfimage:
+	MOVQ pixelArgs_ny(DI), R11
+halfrow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+halfpixel:
+	VMOVUPS.Z 0(SI), K1, Z2
+	VFMADD213PS Z1, Z0, Z2
+	VMAXPS Z2, Z30, Z2
+	VMINPS Z2, Z31, Z2
+	VMOVUPS Z2, K1, 0(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE halfpixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE halfrow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE halfimage
+	ADDQ $32, R14
+halfdone:
+	VZEROUPPER
+	RET
+
+// func normAddPixelsAVX512(p *pixelArgs)
+TEXT ·normAddPixelsAVX512(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	MOVL $0xff, AX
+	KMOVW AX, K1
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $256
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	VMOVUPS 64(AX)(R14*1), Z2
+	VMOVUPS 128(AX)(R14*1), Z4
+	VMOVUPS 192(AX)(R14*1), Z6
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	VMOVUPS 64(AX)(R14*1), Z3
+	VMOVUPS 128(AX)(R14*1), Z5
+	VMOVUPS 192(AX)(R14*1), Z7
+	VBROADCASTSS pixelArgs_lo(DI), Z30
+	VBROADCASTSS pixelArgs_hi(DI), Z31
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Z8
+	VMOVUPS 64(SI), Z10
+	VMOVUPS 128(SI), Z12
+	VMOVUPS 192(SI), Z14
+	VFMADD213PS Z1, Z0, Z8
+	VFMADD213PS Z3, Z2, Z10
+	VFMADD213PS Z5, Z4, Z12
+	VFMADD213PS Z7, Z6, Z14
+	VMOVUPS 0(BX), Z9
+	VMOVUPS 64(BX), Z11
+	VMOVUPS 128(BX), Z13
+	VMOVUPS 192(BX), Z15
+	VADDPS Z9, Z8, Z8
+	VADDPS Z11, Z10, Z10
+	VADDPS Z13, Z12, Z12
+	VADDPS Z15, Z14, Z14
+	VMAXPS Z8, Z30, Z8
+	VMAXPS Z10, Z30, Z10
+	VMAXPS Z12, Z30, Z12
+	VMAXPS Z14, Z30, Z14
+	VMINPS Z8, Z31, Z8
+	VMINPS Z10, Z31, Z10
+	VMINPS Z12, Z31, Z12
+	VMINPS Z14, Z31, Z14
+	VMOVUPS Z8, 0(DX)
+	VMOVUPS Z10, 64(DX)
+	VMOVUPS Z12, 128(DX)
+	VMOVUPS Z14, 192(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $256, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	VBROADCASTSS pixelArgs_lo(DI), Z30
+	VBROADCASTSS pixelArgs_hi(DI), Z31
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Z2
+	VFMADD213PS Z1, Z0, Z2
+	VMOVUPS 0(BX), Z3
+	VADDPS Z3, Z2, Z2
+	VMAXPS Z2, Z30, Z2
+	VMINPS Z2, Z31, Z2
+	VMOVUPS Z2, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE oneimage
+	ADDQ $64, R14
+	JMP one
+onedone:
+half:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT halfdone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z1
+	VBROADCASTSS pixelArgs_lo(DI), Z30
+	VBROADCASTSS pixelArgs_hi(DI), Z31
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+halfimage:
+	MOVQ pixelArgs_ny(DI), R11
+halfrow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+halfpixel:
+	VMOVUPS.Z 0(SI), K1, Z2
+	VFMADD213PS Z1, Z0, Z2
+	VMOVUPS.Z 0(BX), K1, Z3
+	VADDPS Z3, Z2, Z2
+	VMAXPS Z2, Z30, Z2
+	VMINPS Z2, Z31, Z2
+	VMOVUPS Z2, K1, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE halfpixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE halfrow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE halfimage
+	ADDQ $32, R14
+halfdone:
+	VZEROUPPER
+	RET
+
+// func reducePixelsAVX512(p *pixelArgs)
+TEXT ·reducePixelsAVX512(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	MOVL $0xff, AX
+	KMOVW AX, K1
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $256
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	VMOVUPS 64(AX)(R14*1), Z5
+	VMOVUPS 128(AX)(R14*1), Z10
+	VMOVUPS 192(AX)(R14*1), Z15
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	VMOVUPS 64(AX)(R14*1), Z6
+	VMOVUPS 128(AX)(R14*1), Z11
+	VMOVUPS 192(AX)(R14*1), Z16
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z2
+	VMOVUPS 64(AX)(R14*1), Z7
+	VMOVUPS 128(AX)(R14*1), Z12
+	VMOVUPS 192(AX)(R14*1), Z17
+	VPXORD Z3, Z3, Z3
+	VPXORD Z8, Z8, Z8
+	VPXORD Z13, Z13, Z13
+	VPXORD Z18, Z18, Z18
+	VPXORD Z4, Z4, Z4
+	VPXORD Z9, Z9, Z9
+	VPXORD Z14, Z14, Z14
+	VPXORD Z19, Z19, Z19
+	VBROADCASTSS pixelArgs_lo(DI), Z30
+	VBROADCASTSS pixelArgs_hi(DI), Z31
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Z20
+	VMOVUPS 64(SI), Z22
+	VMOVUPS 128(SI), Z24
+	VMOVUPS 192(SI), Z26
+	VFMADD213PS Z1, Z0, Z20
+	VFMADD213PS Z6, Z5, Z22
+	VFMADD213PS Z11, Z10, Z24
+	VFMADD213PS Z16, Z15, Z26
+	VCMPPS $6, Z30, Z20, K2
+	VCMPPS $6, Z30, Z22, K3
+	VCMPPS $6, Z30, Z24, K4
+	VCMPPS $6, Z30, Z26, K5
+	VCMPPS $9, Z31, Z20, K2, K2
+	VCMPPS $9, Z31, Z22, K3, K3
+	VCMPPS $9, Z31, Z24, K4, K4
+	VCMPPS $9, Z31, Z26, K5, K5
+	VMOVUPS.Z 0(BX), K2, Z20
+	VMOVUPS.Z 64(BX), K3, Z22
+	VMOVUPS.Z 128(BX), K4, Z24
+	VMOVUPS.Z 192(BX), K5, Z26
+	VADDPS Z20, Z3, Z3
+	VADDPS Z22, Z8, Z8
+	VADDPS Z24, Z13, Z13
+	VADDPS Z26, Z18, Z18
+	VMOVUPS 0(SI), Z21
+	VMOVUPS 64(SI), Z23
+	VMOVUPS 128(SI), Z25
+	VMOVUPS 192(SI), Z27
+	VSUBPS Z2, Z21, Z21
+	VSUBPS Z7, Z23, Z23
+	VSUBPS Z12, Z25, Z25
+	VSUBPS Z17, Z27, Z27
+	VFMADD231PS Z21, Z20, Z4
+	VFMADD231PS Z23, Z22, Z9
+	VFMADD231PS Z25, Z24, Z14
+	VFMADD231PS Z27, Z26, Z19
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE wideimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z20
+	VADDPS Z3, Z20, Z20
+	VMOVUPS Z20, 0(AX)(R14*1)
+	VMOVUPS 64(AX)(R14*1), Z22
+	VADDPS Z8, Z22, Z22
+	VMOVUPS Z22, 64(AX)(R14*1)
+	VMOVUPS 128(AX)(R14*1), Z24
+	VADDPS Z13, Z24, Z24
+	VMOVUPS Z24, 128(AX)(R14*1)
+	VMOVUPS 192(AX)(R14*1), Z26
+	VADDPS Z18, Z26, Z26
+	VMOVUPS Z26, 192(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z20
+	VADDPS Z4, Z20, Z20
+	VMOVUPS Z20, 0(AX)(R14*1)
+	VMOVUPS 64(AX)(R14*1), Z22
+	VADDPS Z9, Z22, Z22
+	VMOVUPS Z22, 64(AX)(R14*1)
+	VMOVUPS 128(AX)(R14*1), Z24
+	VADDPS Z14, Z24, Z24
+	VMOVUPS Z24, 128(AX)(R14*1)
+	VMOVUPS 192(AX)(R14*1), Z26
+	VADDPS Z19, Z26, Z26
+	VMOVUPS Z26, 192(AX)(R14*1)
+	ADDQ $256, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VBROADCASTSS pixelArgs_lo(DI), Z30
+	VBROADCASTSS pixelArgs_hi(DI), Z31
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Z5
+	VFMADD213PS Z1, Z0, Z5
+	VCMPPS $6, Z30, Z5, K2
+	VCMPPS $9, Z31, Z5, K2, K2
+	VMOVUPS.Z 0(BX), K2, Z5
+	VADDPS Z5, Z3, Z3
+	VMOVUPS 0(SI), Z6
+	VSUBPS Z2, Z6, Z6
+	VFMADD231PS Z6, Z5, Z4
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE oneimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z5
+	VADDPS Z3, Z5, Z5
+	VMOVUPS Z5, 0(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z5
+	VADDPS Z4, Z5, Z5
+	VMOVUPS Z5, 0(AX)(R14*1)
+	ADDQ $64, R14
+	JMP one
+onedone:
+half:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT halfdone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VBROADCASTSS pixelArgs_lo(DI), Z30
+	VBROADCASTSS pixelArgs_hi(DI), Z31
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+halfimage:
+	MOVQ pixelArgs_ny(DI), R11
+halfrow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+halfpixel:
+	VMOVUPS.Z 0(SI), K1, Z5
+	VFMADD213PS Z1, Z0, Z5
+	VCMPPS $6, Z30, Z5, K1, K2
+	VCMPPS $9, Z31, Z5, K2, K2
+	VMOVUPS.Z 0(BX), K2, Z5
+	VADDPS Z5, Z3, Z3
+	VMOVUPS.Z 0(SI), K1, Z6
+	VSUBPS Z2, Z6, Z6
+	VFMADD231PS Z6, Z5, Z4
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE halfpixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE halfrow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE halfimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z5
+	VADDPS Z3, Z5, Z5
+	VMOVUPS Z5, K1, 0(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z5
+	VADDPS Z4, Z5, Z5
+	VMOVUPS Z5, K1, 0(AX)(R14*1)
+	ADDQ $32, R14
+halfdone:
+	VZEROUPPER
+	RET
+
+// func applyPixelsAVX512(p *pixelArgs)
+TEXT ·applyPixelsAVX512(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	MOVL $0xff, AX
+	KMOVW AX, K1
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $256
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	VMOVUPS 64(AX)(R14*1), Z5
+	VMOVUPS 128(AX)(R14*1), Z10
+	VMOVUPS 192(AX)(R14*1), Z15
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	VMOVUPS 64(AX)(R14*1), Z6
+	VMOVUPS 128(AX)(R14*1), Z11
+	VMOVUPS 192(AX)(R14*1), Z16
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z2
+	VMOVUPS 64(AX)(R14*1), Z7
+	VMOVUPS 128(AX)(R14*1), Z12
+	VMOVUPS 192(AX)(R14*1), Z17
+	MOVQ pixelArgs_b(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z3
+	VMOVUPS 64(AX)(R14*1), Z8
+	VMOVUPS 128(AX)(R14*1), Z13
+	VMOVUPS 192(AX)(R14*1), Z18
+	MOVQ pixelArgs_c(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z4
+	VMOVUPS 64(AX)(R14*1), Z9
+	VMOVUPS 128(AX)(R14*1), Z14
+	VMOVUPS 192(AX)(R14*1), Z19
+	VBROADCASTSS pixelArgs_lo(DI), Z30
+	VBROADCASTSS pixelArgs_hi(DI), Z31
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Z20
+	VMOVUPS 64(SI), Z22
+	VMOVUPS 128(SI), Z24
+	VMOVUPS 192(SI), Z26
+	VFMADD213PS Z1, Z0, Z20
+	VFMADD213PS Z6, Z5, Z22
+	VFMADD213PS Z11, Z10, Z24
+	VFMADD213PS Z16, Z15, Z26
+	VCMPPS $6, Z30, Z20, K2
+	VCMPPS $6, Z30, Z22, K3
+	VCMPPS $6, Z30, Z24, K4
+	VCMPPS $6, Z30, Z26, K5
+	VCMPPS $9, Z31, Z20, K2, K2
+	VCMPPS $9, Z31, Z22, K3, K3
+	VCMPPS $9, Z31, Z24, K4, K4
+	VCMPPS $9, Z31, Z26, K5, K5
+	VMOVUPS.Z 0(BX), K2, Z20
+	VMOVUPS.Z 64(BX), K3, Z22
+	VMOVUPS.Z 128(BX), K4, Z24
+	VMOVUPS.Z 192(BX), K5, Z26
+	VMOVUPS 0(SI), Z21
+	VMOVUPS 64(SI), Z23
+	VMOVUPS 128(SI), Z25
+	VMOVUPS 192(SI), Z27
+	VFMADD213PS Z4, Z3, Z21
+	VFMADD213PS Z9, Z8, Z23
+	VFMADD213PS Z14, Z13, Z25
+	VFMADD213PS Z19, Z18, Z27
+	VFMADD231PS Z20, Z2, Z21
+	VFMADD231PS Z22, Z7, Z23
+	VFMADD231PS Z24, Z12, Z25
+	VFMADD231PS Z26, Z17, Z27
+	VMOVUPS Z21, 0(DX)
+	VMOVUPS Z23, 64(DX)
+	VMOVUPS Z25, 128(DX)
+	VMOVUPS Z27, 192(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $256, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z2
+	MOVQ pixelArgs_b(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z3
+	MOVQ pixelArgs_c(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z4
+	VBROADCASTSS pixelArgs_lo(DI), Z30
+	VBROADCASTSS pixelArgs_hi(DI), Z31
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Z5
+	VFMADD213PS Z1, Z0, Z5
+	VCMPPS $6, Z30, Z5, K2
+	VCMPPS $9, Z31, Z5, K2, K2
+	VMOVUPS.Z 0(BX), K2, Z5
+	VMOVUPS 0(SI), Z6
+	VFMADD213PS Z4, Z3, Z6
+	VFMADD231PS Z5, Z2, Z6
+	VMOVUPS Z6, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE oneimage
+	ADDQ $64, R14
+	JMP one
+onedone:
+half:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT halfdone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z2
+	MOVQ pixelArgs_b(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z3
+	MOVQ pixelArgs_c(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z4
+	VBROADCASTSS pixelArgs_lo(DI), Z30
+	VBROADCASTSS pixelArgs_hi(DI), Z31
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+halfimage:
+	MOVQ pixelArgs_ny(DI), R11
+halfrow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+halfpixel:
+	VMOVUPS.Z 0(SI), K1, Z5
+	VFMADD213PS Z1, Z0, Z5
+	VCMPPS $6, Z30, Z5, K1, K2
+	VCMPPS $9, Z31, Z5, K2, K2
+	VMOVUPS.Z 0(BX), K2, Z5
+	VMOVUPS.Z 0(SI), K1, Z6
+	VFMADD213PS Z4, Z3, Z6
+	VFMADD231PS Z5, Z2, Z6
+	VMOVUPS Z6, K1, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE halfpixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE halfrow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE halfimage
+	ADDQ $32, R14
+halfdone:
+	VZEROUPPER
+	RET
+
+// func normSiLUPixelsAVX512(p *pixelArgs)
+TEXT ·normSiLUPixelsAVX512(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	VBROADCASTSS expAVX512<>+0(SB), Z16
+	VBROADCASTSS expAVX512<>+4(SB), Z17
+	VBROADCASTSS expAVX512<>+8(SB), Z18
+	VBROADCASTSS expAVX512<>+12(SB), Z19
+	VBROADCASTSS expAVX512<>+16(SB), Z20
+	VBROADCASTSS expAVX512<>+20(SB), Z21
+	VBROADCASTSS expAVX512<>+24(SB), Z22
+	VBROADCASTSS expAVX512<>+28(SB), Z23
+	VBROADCASTSS expAVX512<>+32(SB), Z24
+	VBROADCASTSS expAVX512<>+36(SB), Z25
+	VBROADCASTSS expAVX512<>+40(SB), Z26
+	VBROADCASTSS expAVX512<>+44(SB), Z27
+	VBROADCASTSS expAVX512<>+48(SB), Z28
+	MOVL $0xff, AX
+	KMOVW AX, K1
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $192
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	VMOVUPS 64(AX)(R14*1), Z2
+	VMOVUPS 128(AX)(R14*1), Z4
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	VMOVUPS 64(AX)(R14*1), Z3
+	VMOVUPS 128(AX)(R14*1), Z5
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Z6
+	VMOVUPS 64(SI), Z10
+	VMOVUPS 128(SI), Z14
+	VFMADD213PS Z1, Z0, Z6
+	VFMADD213PS Z3, Z2, Z10
+	VFMADD213PS Z5, Z4, Z14
+	VXORPS Z28, Z6, Z6
+	VXORPS Z28, Z10, Z10
+	VXORPS Z28, Z14, Z14
+	VMOVUPS Z26, Z7
+	VMOVUPS Z26, Z11
+	VMOVUPS Z26, Z15
+	VMINPS Z6, Z7, Z6
+	VMINPS Z10, Z11, Z10
+	VMINPS Z14, Z15, Z14
+	VMOVUPS Z27, Z7
+	VMOVUPS Z27, Z11
+	VMOVUPS Z27, Z15
+	VMAXPS Z6, Z7, Z6
+	VMAXPS Z10, Z11, Z10
+	VMAXPS Z14, Z15, Z14
+	VMULPS Z17, Z6, Z7
+	VMULPS Z17, Z10, Z11
+	VMULPS Z17, Z14, Z15
+	VCVTPS2DQ Z7, Z7
+	VCVTPS2DQ Z11, Z11
+	VCVTPS2DQ Z15, Z15
+	VCVTDQ2PS Z7, Z8
+	VCVTDQ2PS Z11, Z12
+	VCVTDQ2PS Z15, Z29
+	VFNMADD231PS Z18, Z8, Z6
+	VFNMADD231PS Z18, Z12, Z10
+	VFNMADD231PS Z18, Z29, Z14
+	VFNMADD231PS Z19, Z8, Z6
+	VFNMADD231PS Z19, Z12, Z10
+	VFNMADD231PS Z19, Z29, Z14
+	VMOVUPS Z20, Z9
+	VMOVUPS Z20, Z13
+	VMOVUPS Z20, Z30
+	VFMADD213PS Z21, Z6, Z9
+	VFMADD213PS Z21, Z10, Z13
+	VFMADD213PS Z21, Z14, Z30
+	VFMADD213PS Z22, Z6, Z9
+	VFMADD213PS Z22, Z10, Z13
+	VFMADD213PS Z22, Z14, Z30
+	VFMADD213PS Z23, Z6, Z9
+	VFMADD213PS Z23, Z10, Z13
+	VFMADD213PS Z23, Z14, Z30
+	VFMADD213PS Z24, Z6, Z9
+	VFMADD213PS Z24, Z10, Z13
+	VFMADD213PS Z24, Z14, Z30
+	VFMADD213PS Z25, Z6, Z9
+	VFMADD213PS Z25, Z10, Z13
+	VFMADD213PS Z25, Z14, Z30
+	VMULPS Z6, Z6, Z8
+	VMULPS Z10, Z10, Z12
+	VMULPS Z14, Z14, Z29
+	VFMADD213PS Z6, Z8, Z9
+	VFMADD213PS Z10, Z12, Z13
+	VFMADD213PS Z14, Z29, Z30
+	VADDPS Z16, Z9, Z9
+	VADDPS Z16, Z13, Z13
+	VADDPS Z16, Z30, Z30
+	VPSLLD $23, Z7, Z7
+	VPSLLD $23, Z11, Z11
+	VPSLLD $23, Z15, Z15
+	VPADDD Z7, Z9, Z6
+	VPADDD Z11, Z13, Z10
+	VPADDD Z15, Z30, Z14
+	VADDPS Z16, Z6, Z6
+	VADDPS Z16, Z10, Z10
+	VADDPS Z16, Z14, Z14
+	VRCP14PS Z6, Z7
+	VRCP14PS Z10, Z11
+	VRCP14PS Z14, Z15
+	VFNMADD213PS Z16, Z7, Z6
+	VFNMADD213PS Z16, Z11, Z10
+	VFNMADD213PS Z16, Z15, Z14
+	VFMADD213PS Z7, Z7, Z6
+	VFMADD213PS Z11, Z11, Z10
+	VFMADD213PS Z15, Z15, Z14
+	VMOVUPS 0(SI), Z7
+	VMOVUPS 64(SI), Z11
+	VMOVUPS 128(SI), Z15
+	VFMADD213PS Z1, Z0, Z7
+	VFMADD213PS Z3, Z2, Z11
+	VFMADD213PS Z5, Z4, Z15
+	VMULPS Z7, Z6, Z6
+	VMULPS Z11, Z10, Z10
+	VMULPS Z15, Z14, Z14
+	VMOVUPS Z6, 0(DX)
+	VMOVUPS Z10, 64(DX)
+	VMOVUPS Z14, 128(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $192, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Z2
+	VFMADD213PS Z1, Z0, Z2
+	VXORPS Z28, Z2, Z2
+	VMOVUPS Z26, Z3
+	VMINPS Z2, Z3, Z2
+	VMOVUPS Z27, Z3
+	VMAXPS Z2, Z3, Z2
+	VMULPS Z17, Z2, Z3
+	VCVTPS2DQ Z3, Z3
+	VCVTDQ2PS Z3, Z4
+	VFNMADD231PS Z18, Z4, Z2
+	VFNMADD231PS Z19, Z4, Z2
+	VMOVUPS Z20, Z5
+	VFMADD213PS Z21, Z2, Z5
+	VFMADD213PS Z22, Z2, Z5
+	VFMADD213PS Z23, Z2, Z5
+	VFMADD213PS Z24, Z2, Z5
+	VFMADD213PS Z25, Z2, Z5
+	VMULPS Z2, Z2, Z4
+	VFMADD213PS Z2, Z4, Z5
+	VADDPS Z16, Z5, Z5
+	VPSLLD $23, Z3, Z3
+	VPADDD Z3, Z5, Z2
+	VADDPS Z16, Z2, Z2
+	VRCP14PS Z2, Z3
+	VFNMADD213PS Z16, Z3, Z2
+	VFMADD213PS Z3, Z3, Z2
+	VMOVUPS 0(SI), Z3
+	VFMADD213PS Z1, Z0, Z3
+	VMULPS Z3, Z2, Z2
+	VMOVUPS Z2, 0(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE oneimage
+	ADDQ $64, R14
+	JMP one
+onedone:
+half:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT halfdone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z1
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+halfimage:
+	MOVQ pixelArgs_ny(DI), R11
+halfrow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+halfpixel:
+	VMOVUPS.Z 0(SI), K1, Z2
+	VFMADD213PS Z1, Z0, Z2
+	VXORPS Z28, Z2, Z2
+	VMOVUPS Z26, Z3
+	VMINPS Z2, Z3, Z2
+	VMOVUPS Z27, Z3
+	VMAXPS Z2, Z3, Z2
+	VMULPS Z17, Z2, Z3
+	VCVTPS2DQ Z3, Z3
+	VCVTDQ2PS Z3, Z4
+	VFNMADD231PS Z18, Z4, Z2
+	VFNMADD231PS Z19, Z4, Z2
+	VMOVUPS Z20, Z5
+	VFMADD213PS Z21, Z2, Z5
+	VFMADD213PS Z22, Z2, Z5
+	VFMADD213PS Z23, Z2, Z5
+	VFMADD213PS Z24, Z2, Z5
+	VFMADD213PS Z25, Z2, Z5
+	VMULPS Z2, Z2, Z4
+	VFMADD213PS Z2, Z4, Z5
+	VADDPS Z16, Z5, Z5
+	VPSLLD $23, Z3, Z3
+	VPADDD Z3, Z5, Z2
+	VADDPS Z16, Z2, Z2
+	VRCP14PS Z2, Z3
+	VFNMADD213PS Z16, Z3, Z2
+	VFMADD213PS Z3, Z3, Z2
+	VMOVUPS.Z 0(SI), K1, Z3
+	VFMADD213PS Z1, Z0, Z3
+	VMULPS Z3, Z2, Z2
+	VMOVUPS Z2, K1, 0(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE halfpixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE halfrow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE halfimage
+	ADDQ $32, R14
+halfdone:
+	VZEROUPPER
+	RET
+
+// func normAddSiLUPixelsAVX512(p *pixelArgs)
+TEXT ·normAddSiLUPixelsAVX512(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	VBROADCASTSS expAVX512<>+0(SB), Z16
+	VBROADCASTSS expAVX512<>+4(SB), Z17
+	VBROADCASTSS expAVX512<>+8(SB), Z18
+	VBROADCASTSS expAVX512<>+12(SB), Z19
+	VBROADCASTSS expAVX512<>+16(SB), Z20
+	VBROADCASTSS expAVX512<>+20(SB), Z21
+	VBROADCASTSS expAVX512<>+24(SB), Z22
+	VBROADCASTSS expAVX512<>+28(SB), Z23
+	VBROADCASTSS expAVX512<>+32(SB), Z24
+	VBROADCASTSS expAVX512<>+36(SB), Z25
+	VBROADCASTSS expAVX512<>+40(SB), Z26
+	VBROADCASTSS expAVX512<>+44(SB), Z27
+	VBROADCASTSS expAVX512<>+48(SB), Z28
+	MOVL $0xff, AX
+	KMOVW AX, K1
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $192
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	VMOVUPS 64(AX)(R14*1), Z2
+	VMOVUPS 128(AX)(R14*1), Z4
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	VMOVUPS 64(AX)(R14*1), Z3
+	VMOVUPS 128(AX)(R14*1), Z5
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Z6
+	VMOVUPS 64(SI), Z10
+	VMOVUPS 128(SI), Z14
+	VFMADD213PS Z1, Z0, Z6
+	VFMADD213PS Z3, Z2, Z10
+	VFMADD213PS Z5, Z4, Z14
+	VMOVUPS 0(BX), Z7
+	VMOVUPS 64(BX), Z11
+	VMOVUPS 128(BX), Z15
+	VADDPS Z7, Z6, Z6
+	VADDPS Z11, Z10, Z10
+	VADDPS Z15, Z14, Z14
+	VXORPS Z28, Z6, Z6
+	VXORPS Z28, Z10, Z10
+	VXORPS Z28, Z14, Z14
+	VMOVUPS Z26, Z7
+	VMOVUPS Z26, Z11
+	VMOVUPS Z26, Z15
+	VMINPS Z6, Z7, Z6
+	VMINPS Z10, Z11, Z10
+	VMINPS Z14, Z15, Z14
+	VMOVUPS Z27, Z7
+	VMOVUPS Z27, Z11
+	VMOVUPS Z27, Z15
+	VMAXPS Z6, Z7, Z6
+	VMAXPS Z10, Z11, Z10
+	VMAXPS Z14, Z15, Z14
+	VMULPS Z17, Z6, Z7
+	VMULPS Z17, Z10, Z11
+	VMULPS Z17, Z14, Z15
+	VCVTPS2DQ Z7, Z7
+	VCVTPS2DQ Z11, Z11
+	VCVTPS2DQ Z15, Z15
+	VCVTDQ2PS Z7, Z8
+	VCVTDQ2PS Z11, Z12
+	VCVTDQ2PS Z15, Z29
+	VFNMADD231PS Z18, Z8, Z6
+	VFNMADD231PS Z18, Z12, Z10
+	VFNMADD231PS Z18, Z29, Z14
+	VFNMADD231PS Z19, Z8, Z6
+	VFNMADD231PS Z19, Z12, Z10
+	VFNMADD231PS Z19, Z29, Z14
+	VMOVUPS Z20, Z9
+	VMOVUPS Z20, Z13
+	VMOVUPS Z20, Z30
+	VFMADD213PS Z21, Z6, Z9
+	VFMADD213PS Z21, Z10, Z13
+	VFMADD213PS Z21, Z14, Z30
+	VFMADD213PS Z22, Z6, Z9
+	VFMADD213PS Z22, Z10, Z13
+	VFMADD213PS Z22, Z14, Z30
+	VFMADD213PS Z23, Z6, Z9
+	VFMADD213PS Z23, Z10, Z13
+	VFMADD213PS Z23, Z14, Z30
+	VFMADD213PS Z24, Z6, Z9
+	VFMADD213PS Z24, Z10, Z13
+	VFMADD213PS Z24, Z14, Z30
+	VFMADD213PS Z25, Z6, Z9
+	VFMADD213PS Z25, Z10, Z13
+	VFMADD213PS Z25, Z14, Z30
+	VMULPS Z6, Z6, Z8
+	VMULPS Z10, Z10, Z12
+	VMULPS Z14, Z14, Z29
+	VFMADD213PS Z6, Z8, Z9
+	VFMADD213PS Z10, Z12, Z13
+	VFMADD213PS Z14, Z29, Z30
+	VADDPS Z16, Z9, Z9
+	VADDPS Z16, Z13, Z13
+	VADDPS Z16, Z30, Z30
+	VPSLLD $23, Z7, Z7
+	VPSLLD $23, Z11, Z11
+	VPSLLD $23, Z15, Z15
+	VPADDD Z7, Z9, Z6
+	VPADDD Z11, Z13, Z10
+	VPADDD Z15, Z30, Z14
+	VADDPS Z16, Z6, Z6
+	VADDPS Z16, Z10, Z10
+	VADDPS Z16, Z14, Z14
+	VRCP14PS Z6, Z7
+	VRCP14PS Z10, Z11
+	VRCP14PS Z14, Z15
+	VFNMADD213PS Z16, Z7, Z6
+	VFNMADD213PS Z16, Z11, Z10
+	VFNMADD213PS Z16, Z15, Z14
+	VFMADD213PS Z7, Z7, Z6
+	VFMADD213PS Z11, Z11, Z10
+	VFMADD213PS Z15, Z15, Z14
+	VMOVUPS 0(SI), Z7
+	VMOVUPS 64(SI), Z11
+	VMOVUPS 128(SI), Z15
+	VFMADD213PS Z1, Z0, Z7
+	VFMADD213PS Z3, Z2, Z11
+	VFMADD213PS Z5, Z4, Z15
+	VMOVUPS 0(BX), Z8
+	VMOVUPS 64(BX), Z12
+	VMOVUPS 128(BX), Z29
+	VADDPS Z8, Z7, Z7
+	VADDPS Z12, Z11, Z11
+	VADDPS Z29, Z15, Z15
+	VMULPS Z7, Z6, Z6
+	VMULPS Z11, Z10, Z10
+	VMULPS Z15, Z14, Z14
+	VMOVUPS Z6, 0(DX)
+	VMOVUPS Z10, 64(DX)
+	VMOVUPS Z14, 128(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $192, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Z2
+	VFMADD213PS Z1, Z0, Z2
+	VMOVUPS 0(BX), Z3
+	VADDPS Z3, Z2, Z2
+	VXORPS Z28, Z2, Z2
+	VMOVUPS Z26, Z3
+	VMINPS Z2, Z3, Z2
+	VMOVUPS Z27, Z3
+	VMAXPS Z2, Z3, Z2
+	VMULPS Z17, Z2, Z3
+	VCVTPS2DQ Z3, Z3
+	VCVTDQ2PS Z3, Z4
+	VFNMADD231PS Z18, Z4, Z2
+	VFNMADD231PS Z19, Z4, Z2
+	VMOVUPS Z20, Z5
+	VFMADD213PS Z21, Z2, Z5
+	VFMADD213PS Z22, Z2, Z5
+	VFMADD213PS Z23, Z2, Z5
+	VFMADD213PS Z24, Z2, Z5
+	VFMADD213PS Z25, Z2, Z5
+	VMULPS Z2, Z2, Z4
+	VFMADD213PS Z2, Z4, Z5
+	VADDPS Z16, Z5, Z5
+	VPSLLD $23, Z3, Z3
+	VPADDD Z3, Z5, Z2
+	VADDPS Z16, Z2, Z2
+	VRCP14PS Z2, Z3
+	VFNMADD213PS Z16, Z3, Z2
+	VFMADD213PS Z3, Z3, Z2
+	VMOVUPS 0(SI), Z3
+	VFMADD213PS Z1, Z0, Z3
+	VMOVUPS 0(BX), Z4
+	VADDPS Z4, Z3, Z3
+	VMULPS Z3, Z2, Z2
+	VMOVUPS Z2, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE oneimage
+	ADDQ $64, R14
+	JMP one
+onedone:
+half:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT halfdone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z1
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+halfimage:
+	MOVQ pixelArgs_ny(DI), R11
+halfrow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+halfpixel:
+	VMOVUPS.Z 0(SI), K1, Z2
+	VFMADD213PS Z1, Z0, Z2
+	VMOVUPS.Z 0(BX), K1, Z3
+	VADDPS Z3, Z2, Z2
+	VXORPS Z28, Z2, Z2
+	VMOVUPS Z26, Z3
+	VMINPS Z2, Z3, Z2
+	VMOVUPS Z27, Z3
+	VMAXPS Z2, Z3, Z2
+	VMULPS Z17, Z2, Z3
+	VCVTPS2DQ Z3, Z3
+	VCVTDQ2PS Z3, Z4
+	VFNMADD231PS Z18, Z4, Z2
+	VFNMADD231PS Z19, Z4, Z2
+	VMOVUPS Z20, Z5
+	VFMADD213PS Z21, Z2, Z5
+	VFMADD213PS Z22, Z2, Z5
+	VFMADD213PS Z23, Z2, Z5
+	VFMADD213PS Z24, Z2, Z5
+	VFMADD213PS Z25, Z2, Z5
+	VMULPS Z2, Z2, Z4
+	VFMADD213PS Z2, Z4, Z5
+	VADDPS Z16, Z5, Z5
+	VPSLLD $23, Z3, Z3
+	VPADDD Z3, Z5, Z2
+	VADDPS Z16, Z2, Z2
+	VRCP14PS Z2, Z3
+	VFNMADD213PS Z16, Z3, Z2
+	VFMADD213PS Z3, Z3, Z2
+	VMOVUPS.Z 0(SI), K1, Z3
+	VFMADD213PS Z1, Z0, Z3
+	VMOVUPS.Z 0(BX), K1, Z4
+	VADDPS Z4, Z3, Z3
+	VMULPS Z3, Z2, Z2
+	VMOVUPS Z2, K1, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE halfpixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE halfrow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE halfimage
+	ADDQ $32, R14
+halfdone:
+	VZEROUPPER
+	RET
+
+// func reduceSiLUPixelsAVX512(p *pixelArgs)
+TEXT ·reduceSiLUPixelsAVX512(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	VBROADCASTSS expAVX512<>+0(SB), Z16
+	VBROADCASTSS expAVX512<>+4(SB), Z17
+	VBROADCASTSS expAVX512<>+8(SB), Z18
+	VBROADCASTSS expAVX512<>+12(SB), Z19
+	VBROADCASTSS expAVX512<>+16(SB), Z20
+	VBROADCASTSS expAVX512<>+20(SB), Z21
+	VBROADCASTSS expAVX512<>+24(SB), Z22
+	VBROADCASTSS expAVX512<>+28(SB), Z23
+	VBROADCASTSS expAVX512<>+32(SB), Z24
+	VBROADCASTSS expAVX512<>+36(SB), Z25
+	VBROADCASTSS expAVX512<>+40(SB), Z26
+	VBROADCASTSS expAVX512<>+44(SB), Z27
+	VBROADCASTSS expAVX512<>+48(SB), Z28
+	MOVL $0xff, AX
+	KMOVW AX, K1
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $128
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	VMOVUPS 64(AX)(R14*1), Z5
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	VMOVUPS 64(AX)(R14*1), Z6
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z2
+	VMOVUPS 64(AX)(R14*1), Z7
+	VPXORD Z3, Z3, Z3
+	VPXORD Z8, Z8, Z8
+	VPXORD Z4, Z4, Z4
+	VPXORD Z9, Z9, Z9
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Z10
+	VMOVUPS 64(SI), Z14
+	VFMADD213PS Z1, Z0, Z10
+	VFMADD213PS Z6, Z5, Z14
+	VXORPS Z28, Z10, Z10
+	VXORPS Z28, Z14, Z14
+	VMOVUPS Z26, Z11
+	VMOVUPS Z26, Z15
+	VMINPS Z10, Z11, Z10
+	VMINPS Z14, Z15, Z14
+	VMOVUPS Z27, Z11
+	VMOVUPS Z27, Z15
+	VMAXPS Z10, Z11, Z10
+	VMAXPS Z14, Z15, Z14
+	VMULPS Z17, Z10, Z11
+	VMULPS Z17, Z14, Z15
+	VCVTPS2DQ Z11, Z11
+	VCVTPS2DQ Z15, Z15
+	VCVTDQ2PS Z11, Z12
+	VCVTDQ2PS Z15, Z29
+	VFNMADD231PS Z18, Z12, Z10
+	VFNMADD231PS Z18, Z29, Z14
+	VFNMADD231PS Z19, Z12, Z10
+	VFNMADD231PS Z19, Z29, Z14
+	VMOVUPS Z20, Z13
+	VMOVUPS Z20, Z30
+	VFMADD213PS Z21, Z10, Z13
+	VFMADD213PS Z21, Z14, Z30
+	VFMADD213PS Z22, Z10, Z13
+	VFMADD213PS Z22, Z14, Z30
+	VFMADD213PS Z23, Z10, Z13
+	VFMADD213PS Z23, Z14, Z30
+	VFMADD213PS Z24, Z10, Z13
+	VFMADD213PS Z24, Z14, Z30
+	VFMADD213PS Z25, Z10, Z13
+	VFMADD213PS Z25, Z14, Z30
+	VMULPS Z10, Z10, Z12
+	VMULPS Z14, Z14, Z29
+	VFMADD213PS Z10, Z12, Z13
+	VFMADD213PS Z14, Z29, Z30
+	VADDPS Z16, Z13, Z13
+	VADDPS Z16, Z30, Z30
+	VPSLLD $23, Z11, Z11
+	VPSLLD $23, Z15, Z15
+	VPADDD Z11, Z13, Z10
+	VPADDD Z15, Z30, Z14
+	VADDPS Z16, Z10, Z10
+	VADDPS Z16, Z14, Z14
+	VRCP14PS Z10, Z11
+	VRCP14PS Z14, Z15
+	VFNMADD213PS Z16, Z11, Z10
+	VFNMADD213PS Z16, Z15, Z14
+	VFMADD213PS Z11, Z11, Z10
+	VFMADD213PS Z15, Z15, Z14
+	VMOVUPS Z16, Z11
+	VMOVUPS Z16, Z15
+	VSUBPS Z10, Z11, Z11
+	VSUBPS Z14, Z15, Z15
+	VMOVUPS 0(SI), Z12
+	VMOVUPS 64(SI), Z29
+	VFMADD213PS Z1, Z0, Z12
+	VFMADD213PS Z6, Z5, Z29
+	VFMADD213PS Z16, Z12, Z11
+	VFMADD213PS Z16, Z29, Z15
+	VMULPS Z11, Z10, Z10
+	VMULPS Z15, Z14, Z14
+	VMOVUPS 0(BX), Z11
+	VMOVUPS 64(BX), Z15
+	VMULPS Z11, Z10, Z10
+	VMULPS Z15, Z14, Z14
+	VADDPS Z10, Z3, Z3
+	VADDPS Z14, Z8, Z8
+	VMOVUPS 0(SI), Z11
+	VMOVUPS 64(SI), Z15
+	VSUBPS Z2, Z11, Z11
+	VSUBPS Z7, Z15, Z15
+	VFMADD231PS Z11, Z10, Z4
+	VFMADD231PS Z15, Z14, Z9
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE wideimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z10
+	VADDPS Z3, Z10, Z10
+	VMOVUPS Z10, 0(AX)(R14*1)
+	VMOVUPS 64(AX)(R14*1), Z14
+	VADDPS Z8, Z14, Z14
+	VMOVUPS Z14, 64(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z10
+	VADDPS Z4, Z10, Z10
+	VMOVUPS Z10, 0(AX)(R14*1)
+	VMOVUPS 64(AX)(R14*1), Z14
+	VADDPS Z9, Z14, Z14
+	VMOVUPS Z14, 64(AX)(R14*1)
+	ADDQ $128, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Z5
+	VFMADD213PS Z1, Z0, Z5
+	VXORPS Z28, Z5, Z5
+	VMOVUPS Z26, Z6
+	VMINPS Z5, Z6, Z5
+	VMOVUPS Z27, Z6
+	VMAXPS Z5, Z6, Z5
+	VMULPS Z17, Z5, Z6
+	VCVTPS2DQ Z6, Z6
+	VCVTDQ2PS Z6, Z7
+	VFNMADD231PS Z18, Z7, Z5
+	VFNMADD231PS Z19, Z7, Z5
+	VMOVUPS Z20, Z8
+	VFMADD213PS Z21, Z5, Z8
+	VFMADD213PS Z22, Z5, Z8
+	VFMADD213PS Z23, Z5, Z8
+	VFMADD213PS Z24, Z5, Z8
+	VFMADD213PS Z25, Z5, Z8
+	VMULPS Z5, Z5, Z7
+	VFMADD213PS Z5, Z7, Z8
+	VADDPS Z16, Z8, Z8
+	VPSLLD $23, Z6, Z6
+	VPADDD Z6, Z8, Z5
+	VADDPS Z16, Z5, Z5
+	VRCP14PS Z5, Z6
+	VFNMADD213PS Z16, Z6, Z5
+	VFMADD213PS Z6, Z6, Z5
+	VMOVUPS Z16, Z6
+	VSUBPS Z5, Z6, Z6
+	VMOVUPS 0(SI), Z7
+	VFMADD213PS Z1, Z0, Z7
+	VFMADD213PS Z16, Z7, Z6
+	VMULPS Z6, Z5, Z5
+	VMOVUPS 0(BX), Z6
+	VMULPS Z6, Z5, Z5
+	VADDPS Z5, Z3, Z3
+	VMOVUPS 0(SI), Z6
+	VSUBPS Z2, Z6, Z6
+	VFMADD231PS Z6, Z5, Z4
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE oneimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z5
+	VADDPS Z3, Z5, Z5
+	VMOVUPS Z5, 0(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z5
+	VADDPS Z4, Z5, Z5
+	VMOVUPS Z5, 0(AX)(R14*1)
+	ADDQ $64, R14
+	JMP one
+onedone:
+half:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT halfdone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+halfimage:
+	MOVQ pixelArgs_ny(DI), R11
+halfrow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+halfpixel:
+	VMOVUPS.Z 0(SI), K1, Z5
+	VFMADD213PS Z1, Z0, Z5
+	VXORPS Z28, Z5, Z5
+	VMOVUPS Z26, Z6
+	VMINPS Z5, Z6, Z5
+	VMOVUPS Z27, Z6
+	VMAXPS Z5, Z6, Z5
+	VMULPS Z17, Z5, Z6
+	VCVTPS2DQ Z6, Z6
+	VCVTDQ2PS Z6, Z7
+	VFNMADD231PS Z18, Z7, Z5
+	VFNMADD231PS Z19, Z7, Z5
+	VMOVUPS Z20, Z8
+	VFMADD213PS Z21, Z5, Z8
+	VFMADD213PS Z22, Z5, Z8
+	VFMADD213PS Z23, Z5, Z8
+	VFMADD213PS Z24, Z5, Z8
+	VFMADD213PS Z25, Z5, Z8
+	VMULPS Z5, Z5, Z7
+	VFMADD213PS Z5, Z7, Z8
+	VADDPS Z16, Z8, Z8
+	VPSLLD $23, Z6, Z6
+	VPADDD Z6, Z8, Z5
+	VADDPS Z16, Z5, Z5
+	VRCP14PS Z5, Z6
+	VFNMADD213PS Z16, Z6, Z5
+	VFMADD213PS Z6, Z6, Z5
+	VMOVUPS Z16, Z6
+	VSUBPS Z5, Z6, Z6
+	VMOVUPS.Z 0(SI), K1, Z7
+	VFMADD213PS Z1, Z0, Z7
+	VFMADD213PS Z16, Z7, Z6
+	VMULPS Z6, Z5, Z5
+	VMOVUPS.Z 0(BX), K1, Z6
+	VMULPS Z6, Z5, Z5
+	VADDPS Z5, Z3, Z3
+	VMOVUPS.Z 0(SI), K1, Z6
+	VSUBPS Z2, Z6, Z6
+	VFMADD231PS Z6, Z5, Z4
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE halfpixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE halfrow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE halfimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z5
+	VADDPS Z3, Z5, Z5
+	VMOVUPS Z5, K1, 0(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z5
+	VADDPS Z4, Z5, Z5
+	VMOVUPS Z5, K1, 0(AX)(R14*1)
+	ADDQ $32, R14
+halfdone:
+	VZEROUPPER
+	RET
+
+// func applySiLUPixelsAVX512(p *pixelArgs)
+TEXT ·applySiLUPixelsAVX512(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	VBROADCASTSS expAVX512<>+0(SB), Z16
+	VBROADCASTSS expAVX512<>+4(SB), Z17
+	VBROADCASTSS expAVX512<>+8(SB), Z18
+	VBROADCASTSS expAVX512<>+12(SB), Z19
+	VBROADCASTSS expAVX512<>+16(SB), Z20
+	VBROADCASTSS expAVX512<>+20(SB), Z21
+	VBROADCASTSS expAVX512<>+24(SB), Z22
+	VBROADCASTSS expAVX512<>+28(SB), Z23
+	VBROADCASTSS expAVX512<>+32(SB), Z24
+	VBROADCASTSS expAVX512<>+36(SB), Z25
+	VBROADCASTSS expAVX512<>+40(SB), Z26
+	VBROADCASTSS expAVX512<>+44(SB), Z27
+	VBROADCASTSS expAVX512<>+48(SB), Z28
+	MOVL $0xff, AX
+	KMOVW AX, K1
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $128
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	VMOVUPS 64(AX)(R14*1), Z5
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	VMOVUPS 64(AX)(R14*1), Z6
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z2
+	VMOVUPS 64(AX)(R14*1), Z7
+	MOVQ pixelArgs_b(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z3
+	VMOVUPS 64(AX)(R14*1), Z8
+	MOVQ pixelArgs_c(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z4
+	VMOVUPS 64(AX)(R14*1), Z9
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Z10
+	VMOVUPS 64(SI), Z14
+	VFMADD213PS Z1, Z0, Z10
+	VFMADD213PS Z6, Z5, Z14
+	VXORPS Z28, Z10, Z10
+	VXORPS Z28, Z14, Z14
+	VMOVUPS Z26, Z11
+	VMOVUPS Z26, Z15
+	VMINPS Z10, Z11, Z10
+	VMINPS Z14, Z15, Z14
+	VMOVUPS Z27, Z11
+	VMOVUPS Z27, Z15
+	VMAXPS Z10, Z11, Z10
+	VMAXPS Z14, Z15, Z14
+	VMULPS Z17, Z10, Z11
+	VMULPS Z17, Z14, Z15
+	VCVTPS2DQ Z11, Z11
+	VCVTPS2DQ Z15, Z15
+	VCVTDQ2PS Z11, Z12
+	VCVTDQ2PS Z15, Z29
+	VFNMADD231PS Z18, Z12, Z10
+	VFNMADD231PS Z18, Z29, Z14
+	VFNMADD231PS Z19, Z12, Z10
+	VFNMADD231PS Z19, Z29, Z14
+	VMOVUPS Z20, Z13
+	VMOVUPS Z20, Z30
+	VFMADD213PS Z21, Z10, Z13
+	VFMADD213PS Z21, Z14, Z30
+	VFMADD213PS Z22, Z10, Z13
+	VFMADD213PS Z22, Z14, Z30
+	VFMADD213PS Z23, Z10, Z13
+	VFMADD213PS Z23, Z14, Z30
+	VFMADD213PS Z24, Z10, Z13
+	VFMADD213PS Z24, Z14, Z30
+	VFMADD213PS Z25, Z10, Z13
+	VFMADD213PS Z25, Z14, Z30
+	VMULPS Z10, Z10, Z12
+	VMULPS Z14, Z14, Z29
+	VFMADD213PS Z10, Z12, Z13
+	VFMADD213PS Z14, Z29, Z30
+	VADDPS Z16, Z13, Z13
+	VADDPS Z16, Z30, Z30
+	VPSLLD $23, Z11, Z11
+	VPSLLD $23, Z15, Z15
+	VPADDD Z11, Z13, Z10
+	VPADDD Z15, Z30, Z14
+	VADDPS Z16, Z10, Z10
+	VADDPS Z16, Z14, Z14
+	VRCP14PS Z10, Z11
+	VRCP14PS Z14, Z15
+	VFNMADD213PS Z16, Z11, Z10
+	VFNMADD213PS Z16, Z15, Z14
+	VFMADD213PS Z11, Z11, Z10
+	VFMADD213PS Z15, Z15, Z14
+	VMOVUPS Z16, Z11
+	VMOVUPS Z16, Z15
+	VSUBPS Z10, Z11, Z11
+	VSUBPS Z14, Z15, Z15
+	VMOVUPS 0(SI), Z12
+	VMOVUPS 64(SI), Z29
+	VFMADD213PS Z1, Z0, Z12
+	VFMADD213PS Z6, Z5, Z29
+	VFMADD213PS Z16, Z12, Z11
+	VFMADD213PS Z16, Z29, Z15
+	VMULPS Z11, Z10, Z10
+	VMULPS Z15, Z14, Z14
+	VMOVUPS 0(BX), Z11
+	VMOVUPS 64(BX), Z15
+	VMULPS Z11, Z10, Z10
+	VMULPS Z15, Z14, Z14
+	VMOVUPS 0(SI), Z11
+	VMOVUPS 64(SI), Z15
+	VFMADD213PS Z4, Z3, Z11
+	VFMADD213PS Z9, Z8, Z15
+	VFMADD231PS Z10, Z2, Z11
+	VFMADD231PS Z14, Z7, Z15
+	VMOVUPS Z11, 0(DX)
+	VMOVUPS Z15, 64(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $128, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z2
+	MOVQ pixelArgs_b(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z3
+	MOVQ pixelArgs_c(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z4
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Z5
+	VFMADD213PS Z1, Z0, Z5
+	VXORPS Z28, Z5, Z5
+	VMOVUPS Z26, Z6
+	VMINPS Z5, Z6, Z5
+	VMOVUPS Z27, Z6
+	VMAXPS Z5, Z6, Z5
+	VMULPS Z17, Z5, Z6
+	VCVTPS2DQ Z6, Z6
+	VCVTDQ2PS Z6, Z7
+	VFNMADD231PS Z18, Z7, Z5
+	VFNMADD231PS Z19, Z7, Z5
+	VMOVUPS Z20, Z8
+	VFMADD213PS Z21, Z5, Z8
+	VFMADD213PS Z22, Z5, Z8
+	VFMADD213PS Z23, Z5, Z8
+	VFMADD213PS Z24, Z5, Z8
+	VFMADD213PS Z25, Z5, Z8
+	VMULPS Z5, Z5, Z7
+	VFMADD213PS Z5, Z7, Z8
+	VADDPS Z16, Z8, Z8
+	VPSLLD $23, Z6, Z6
+	VPADDD Z6, Z8, Z5
+	VADDPS Z16, Z5, Z5
+	VRCP14PS Z5, Z6
+	VFNMADD213PS Z16, Z6, Z5
+	VFMADD213PS Z6, Z6, Z5
+	VMOVUPS Z16, Z6
+	VSUBPS Z5, Z6, Z6
+	VMOVUPS 0(SI), Z7
+	VFMADD213PS Z1, Z0, Z7
+	VFMADD213PS Z16, Z7, Z6
+	VMULPS Z6, Z5, Z5
+	VMOVUPS 0(BX), Z6
+	VMULPS Z6, Z5, Z5
+	VMOVUPS 0(SI), Z6
+	VFMADD213PS Z4, Z3, Z6
+	VFMADD231PS Z5, Z2, Z6
+	VMOVUPS Z6, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE oneimage
+	ADDQ $64, R14
+	JMP one
+onedone:
+half:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT halfdone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z2
+	MOVQ pixelArgs_b(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z3
+	MOVQ pixelArgs_c(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z4
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+halfimage:
+	MOVQ pixelArgs_ny(DI), R11
+halfrow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+halfpixel:
+	VMOVUPS.Z 0(SI), K1, Z5
+	VFMADD213PS Z1, Z0, Z5
+	VXORPS Z28, Z5, Z5
+	VMOVUPS Z26, Z6
+	VMINPS Z5, Z6, Z5
+	VMOVUPS Z27, Z6
+	VMAXPS Z5, Z6, Z5
+	VMULPS Z17, Z5, Z6
+	VCVTPS2DQ Z6, Z6
+	VCVTDQ2PS Z6, Z7
+	VFNMADD231PS Z18, Z7, Z5
+	VFNMADD231PS Z19, Z7, Z5
+	VMOVUPS Z20, Z8
+	VFMADD213PS Z21, Z5, Z8
+	VFMADD213PS Z22, Z5, Z8
+	VFMADD213PS Z23, Z5, Z8
+	VFMADD213PS Z24, Z5, Z8
+	VFMADD213PS Z25, Z5, Z8
+	VMULPS Z5, Z5, Z7
+	VFMADD213PS Z5, Z7, Z8
+	VADDPS Z16, Z8, Z8
+	VPSLLD $23, Z6, Z6
+	VPADDD Z6, Z8, Z5
+	VADDPS Z16, Z5, Z5
+	VRCP14PS Z5, Z6
+	VFNMADD213PS Z16, Z6, Z5
+	VFMADD213PS Z6, Z6, Z5
+	VMOVUPS Z16, Z6
+	VSUBPS Z5, Z6, Z6
+	VMOVUPS.Z 0(SI), K1, Z7
+	VFMADD213PS Z1, Z0, Z7
+	VFMADD213PS Z16, Z7, Z6
+	VMULPS Z6, Z5, Z5
+	VMOVUPS.Z 0(BX), K1, Z6
+	VMULPS Z6, Z5, Z5
+	VMOVUPS.Z 0(SI), K1, Z6
+	VFMADD213PS Z4, Z3, Z6
+	VFMADD231PS Z5, Z2, Z6
+	VMOVUPS Z6, K1, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE halfpixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE halfrow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE halfimage
+	ADDQ $32, R14
+halfdone:
+	VZEROUPPER
+	RET
+
+// func normSigmoidPixelsAVX512(p *pixelArgs)
+TEXT ·normSigmoidPixelsAVX512(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	VBROADCASTSS expAVX512<>+0(SB), Z16
+	VBROADCASTSS expAVX512<>+4(SB), Z17
+	VBROADCASTSS expAVX512<>+8(SB), Z18
+	VBROADCASTSS expAVX512<>+12(SB), Z19
+	VBROADCASTSS expAVX512<>+16(SB), Z20
+	VBROADCASTSS expAVX512<>+20(SB), Z21
+	VBROADCASTSS expAVX512<>+24(SB), Z22
+	VBROADCASTSS expAVX512<>+28(SB), Z23
+	VBROADCASTSS expAVX512<>+32(SB), Z24
+	VBROADCASTSS expAVX512<>+36(SB), Z25
+	VBROADCASTSS expAVX512<>+40(SB), Z26
+	VBROADCASTSS expAVX512<>+44(SB), Z27
+	VBROADCASTSS expAVX512<>+48(SB), Z28
+	MOVL $0xff, AX
+	KMOVW AX, K1
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $192
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	VMOVUPS 64(AX)(R14*1), Z2
+	VMOVUPS 128(AX)(R14*1), Z4
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	VMOVUPS 64(AX)(R14*1), Z3
+	VMOVUPS 128(AX)(R14*1), Z5
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Z6
+	VMOVUPS 64(SI), Z10
+	VMOVUPS 128(SI), Z14
+	VFMADD213PS Z1, Z0, Z6
+	VFMADD213PS Z3, Z2, Z10
+	VFMADD213PS Z5, Z4, Z14
+	VXORPS Z28, Z6, Z6
+	VXORPS Z28, Z10, Z10
+	VXORPS Z28, Z14, Z14
+	VMOVUPS Z26, Z7
+	VMOVUPS Z26, Z11
+	VMOVUPS Z26, Z15
+	VMINPS Z6, Z7, Z6
+	VMINPS Z10, Z11, Z10
+	VMINPS Z14, Z15, Z14
+	VMOVUPS Z27, Z7
+	VMOVUPS Z27, Z11
+	VMOVUPS Z27, Z15
+	VMAXPS Z6, Z7, Z6
+	VMAXPS Z10, Z11, Z10
+	VMAXPS Z14, Z15, Z14
+	VMULPS Z17, Z6, Z7
+	VMULPS Z17, Z10, Z11
+	VMULPS Z17, Z14, Z15
+	VCVTPS2DQ Z7, Z7
+	VCVTPS2DQ Z11, Z11
+	VCVTPS2DQ Z15, Z15
+	VCVTDQ2PS Z7, Z8
+	VCVTDQ2PS Z11, Z12
+	VCVTDQ2PS Z15, Z29
+	VFNMADD231PS Z18, Z8, Z6
+	VFNMADD231PS Z18, Z12, Z10
+	VFNMADD231PS Z18, Z29, Z14
+	VFNMADD231PS Z19, Z8, Z6
+	VFNMADD231PS Z19, Z12, Z10
+	VFNMADD231PS Z19, Z29, Z14
+	VMOVUPS Z20, Z9
+	VMOVUPS Z20, Z13
+	VMOVUPS Z20, Z30
+	VFMADD213PS Z21, Z6, Z9
+	VFMADD213PS Z21, Z10, Z13
+	VFMADD213PS Z21, Z14, Z30
+	VFMADD213PS Z22, Z6, Z9
+	VFMADD213PS Z22, Z10, Z13
+	VFMADD213PS Z22, Z14, Z30
+	VFMADD213PS Z23, Z6, Z9
+	VFMADD213PS Z23, Z10, Z13
+	VFMADD213PS Z23, Z14, Z30
+	VFMADD213PS Z24, Z6, Z9
+	VFMADD213PS Z24, Z10, Z13
+	VFMADD213PS Z24, Z14, Z30
+	VFMADD213PS Z25, Z6, Z9
+	VFMADD213PS Z25, Z10, Z13
+	VFMADD213PS Z25, Z14, Z30
+	VMULPS Z6, Z6, Z8
+	VMULPS Z10, Z10, Z12
+	VMULPS Z14, Z14, Z29
+	VFMADD213PS Z6, Z8, Z9
+	VFMADD213PS Z10, Z12, Z13
+	VFMADD213PS Z14, Z29, Z30
+	VADDPS Z16, Z9, Z9
+	VADDPS Z16, Z13, Z13
+	VADDPS Z16, Z30, Z30
+	VPSLLD $23, Z7, Z7
+	VPSLLD $23, Z11, Z11
+	VPSLLD $23, Z15, Z15
+	VPADDD Z7, Z9, Z6
+	VPADDD Z11, Z13, Z10
+	VPADDD Z15, Z30, Z14
+	VADDPS Z16, Z6, Z6
+	VADDPS Z16, Z10, Z10
+	VADDPS Z16, Z14, Z14
+	VRCP14PS Z6, Z7
+	VRCP14PS Z10, Z11
+	VRCP14PS Z14, Z15
+	VFNMADD213PS Z16, Z7, Z6
+	VFNMADD213PS Z16, Z11, Z10
+	VFNMADD213PS Z16, Z15, Z14
+	VFMADD213PS Z7, Z7, Z6
+	VFMADD213PS Z11, Z11, Z10
+	VFMADD213PS Z15, Z15, Z14
+	VMOVUPS Z6, 0(DX)
+	VMOVUPS Z10, 64(DX)
+	VMOVUPS Z14, 128(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $192, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Z2
+	VFMADD213PS Z1, Z0, Z2
+	VXORPS Z28, Z2, Z2
+	VMOVUPS Z26, Z3
+	VMINPS Z2, Z3, Z2
+	VMOVUPS Z27, Z3
+	VMAXPS Z2, Z3, Z2
+	VMULPS Z17, Z2, Z3
+	VCVTPS2DQ Z3, Z3
+	VCVTDQ2PS Z3, Z4
+	VFNMADD231PS Z18, Z4, Z2
+	VFNMADD231PS Z19, Z4, Z2
+	VMOVUPS Z20, Z5
+	VFMADD213PS Z21, Z2, Z5
+	VFMADD213PS Z22, Z2, Z5
+	VFMADD213PS Z23, Z2, Z5
+	VFMADD213PS Z24, Z2, Z5
+	VFMADD213PS Z25, Z2, Z5
+	VMULPS Z2, Z2, Z4
+	VFMADD213PS Z2, Z4, Z5
+	VADDPS Z16, Z5, Z5
+	VPSLLD $23, Z3, Z3
+	VPADDD Z3, Z5, Z2
+	VADDPS Z16, Z2, Z2
+	VRCP14PS Z2, Z3
+	VFNMADD213PS Z16, Z3, Z2
+	VFMADD213PS Z3, Z3, Z2
+	VMOVUPS Z2, 0(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE oneimage
+	ADDQ $64, R14
+	JMP one
+onedone:
+half:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT halfdone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z1
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+halfimage:
+	MOVQ pixelArgs_ny(DI), R11
+halfrow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+halfpixel:
+	VMOVUPS.Z 0(SI), K1, Z2
+	VFMADD213PS Z1, Z0, Z2
+	VXORPS Z28, Z2, Z2
+	VMOVUPS Z26, Z3
+	VMINPS Z2, Z3, Z2
+	VMOVUPS Z27, Z3
+	VMAXPS Z2, Z3, Z2
+	VMULPS Z17, Z2, Z3
+	VCVTPS2DQ Z3, Z3
+	VCVTDQ2PS Z3, Z4
+	VFNMADD231PS Z18, Z4, Z2
+	VFNMADD231PS Z19, Z4, Z2
+	VMOVUPS Z20, Z5
+	VFMADD213PS Z21, Z2, Z5
+	VFMADD213PS Z22, Z2, Z5
+	VFMADD213PS Z23, Z2, Z5
+	VFMADD213PS Z24, Z2, Z5
+	VFMADD213PS Z25, Z2, Z5
+	VMULPS Z2, Z2, Z4
+	VFMADD213PS Z2, Z4, Z5
+	VADDPS Z16, Z5, Z5
+	VPSLLD $23, Z3, Z3
+	VPADDD Z3, Z5, Z2
+	VADDPS Z16, Z2, Z2
+	VRCP14PS Z2, Z3
+	VFNMADD213PS Z16, Z3, Z2
+	VFMADD213PS Z3, Z3, Z2
+	VMOVUPS Z2, K1, 0(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE halfpixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE halfrow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE halfimage
+	ADDQ $32, R14
+halfdone:
+	VZEROUPPER
+	RET
+
+// func normAddSigmoidPixelsAVX512(p *pixelArgs)
+TEXT ·normAddSigmoidPixelsAVX512(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	VBROADCASTSS expAVX512<>+0(SB), Z16
+	VBROADCASTSS expAVX512<>+4(SB), Z17
+	VBROADCASTSS expAVX512<>+8(SB), Z18
+	VBROADCASTSS expAVX512<>+12(SB), Z19
+	VBROADCASTSS expAVX512<>+16(SB), Z20
+	VBROADCASTSS expAVX512<>+20(SB), Z21
+	VBROADCASTSS expAVX512<>+24(SB), Z22
+	VBROADCASTSS expAVX512<>+28(SB), Z23
+	VBROADCASTSS expAVX512<>+32(SB), Z24
+	VBROADCASTSS expAVX512<>+36(SB), Z25
+	VBROADCASTSS expAVX512<>+40(SB), Z26
+	VBROADCASTSS expAVX512<>+44(SB), Z27
+	VBROADCASTSS expAVX512<>+48(SB), Z28
+	MOVL $0xff, AX
+	KMOVW AX, K1
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $192
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	VMOVUPS 64(AX)(R14*1), Z2
+	VMOVUPS 128(AX)(R14*1), Z4
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	VMOVUPS 64(AX)(R14*1), Z3
+	VMOVUPS 128(AX)(R14*1), Z5
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Z6
+	VMOVUPS 64(SI), Z10
+	VMOVUPS 128(SI), Z14
+	VFMADD213PS Z1, Z0, Z6
+	VFMADD213PS Z3, Z2, Z10
+	VFMADD213PS Z5, Z4, Z14
+	VMOVUPS 0(BX), Z7
+	VMOVUPS 64(BX), Z11
+	VMOVUPS 128(BX), Z15
+	VADDPS Z7, Z6, Z6
+	VADDPS Z11, Z10, Z10
+	VADDPS Z15, Z14, Z14
+	VXORPS Z28, Z6, Z6
+	VXORPS Z28, Z10, Z10
+	VXORPS Z28, Z14, Z14
+	VMOVUPS Z26, Z7
+	VMOVUPS Z26, Z11
+	VMOVUPS Z26, Z15
+	VMINPS Z6, Z7, Z6
+	VMINPS Z10, Z11, Z10
+	VMINPS Z14, Z15, Z14
+	VMOVUPS Z27, Z7
+	VMOVUPS Z27, Z11
+	VMOVUPS Z27, Z15
+	VMAXPS Z6, Z7, Z6
+	VMAXPS Z10, Z11, Z10
+	VMAXPS Z14, Z15, Z14
+	VMULPS Z17, Z6, Z7
+	VMULPS Z17, Z10, Z11
+	VMULPS Z17, Z14, Z15
+	VCVTPS2DQ Z7, Z7
+	VCVTPS2DQ Z11, Z11
+	VCVTPS2DQ Z15, Z15
+	VCVTDQ2PS Z7, Z8
+	VCVTDQ2PS Z11, Z12
+	VCVTDQ2PS Z15, Z29
+	VFNMADD231PS Z18, Z8, Z6
+	VFNMADD231PS Z18, Z12, Z10
+	VFNMADD231PS Z18, Z29, Z14
+	VFNMADD231PS Z19, Z8, Z6
+	VFNMADD231PS Z19, Z12, Z10
+	VFNMADD231PS Z19, Z29, Z14
+	VMOVUPS Z20, Z9
+	VMOVUPS Z20, Z13
+	VMOVUPS Z20, Z30
+	VFMADD213PS Z21, Z6, Z9
+	VFMADD213PS Z21, Z10, Z13
+	VFMADD213PS Z21, Z14, Z30
+	VFMADD213PS Z22, Z6, Z9
+	VFMADD213PS Z22, Z10, Z13
+	VFMADD213PS Z22, Z14, Z30
+	VFMADD213PS Z23, Z6, Z9
+	VFMADD213PS Z23, Z10, Z13
+	VFMADD213PS Z23, Z14, Z30
+	VFMADD213PS Z24, Z6, Z9
+	VFMADD213PS Z24, Z10, Z13
+	VFMADD213PS Z24, Z14, Z30
+	VFMADD213PS Z25, Z6, Z9
+	VFMADD213PS Z25, Z10, Z13
+	VFMADD213PS Z25, Z14, Z30
+	VMULPS Z6, Z6, Z8
+	VMULPS Z10, Z10, Z12
+	VMULPS Z14, Z14, Z29
+	VFMADD213PS Z6, Z8, Z9
+	VFMADD213PS Z10, Z12, Z13
+	VFMADD213PS Z14, Z29, Z30
+	VADDPS Z16, Z9, Z9
+	VADDPS Z16, Z13, Z13
+	VADDPS Z16, Z30, Z30
+	VPSLLD $23, Z7, Z7
+	VPSLLD $23, Z11, Z11
+	VPSLLD $23, Z15, Z15
+	VPADDD Z7, Z9, Z6
+	VPADDD Z11, Z13, Z10
+	VPADDD Z15, Z30, Z14
+	VADDPS Z16, Z6, Z6
+	VADDPS Z16, Z10, Z10
+	VADDPS Z16, Z14, Z14
+	VRCP14PS Z6, Z7
+	VRCP14PS Z10, Z11
+	VRCP14PS Z14, Z15
+	VFNMADD213PS Z16, Z7, Z6
+	VFNMADD213PS Z16, Z11, Z10
+	VFNMADD213PS Z16, Z15, Z14
+	VFMADD213PS Z7, Z7, Z6
+	VFMADD213PS Z11, Z11, Z10
+	VFMADD213PS Z15, Z15, Z14
+	VMOVUPS Z6, 0(DX)
+	VMOVUPS Z10, 64(DX)
+	VMOVUPS Z14, 128(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $192, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Z2
+	VFMADD213PS Z1, Z0, Z2
+	VMOVUPS 0(BX), Z3
+	VADDPS Z3, Z2, Z2
+	VXORPS Z28, Z2, Z2
+	VMOVUPS Z26, Z3
+	VMINPS Z2, Z3, Z2
+	VMOVUPS Z27, Z3
+	VMAXPS Z2, Z3, Z2
+	VMULPS Z17, Z2, Z3
+	VCVTPS2DQ Z3, Z3
+	VCVTDQ2PS Z3, Z4
+	VFNMADD231PS Z18, Z4, Z2
+	VFNMADD231PS Z19, Z4, Z2
+	VMOVUPS Z20, Z5
+	VFMADD213PS Z21, Z2, Z5
+	VFMADD213PS Z22, Z2, Z5
+	VFMADD213PS Z23, Z2, Z5
+	VFMADD213PS Z24, Z2, Z5
+	VFMADD213PS Z25, Z2, Z5
+	VMULPS Z2, Z2, Z4
+	VFMADD213PS Z2, Z4, Z5
+	VADDPS Z16, Z5, Z5
+	VPSLLD $23, Z3, Z3
+	VPADDD Z3, Z5, Z2
+	VADDPS Z16, Z2, Z2
+	VRCP14PS Z2, Z3
+	VFNMADD213PS Z16, Z3, Z2
+	VFMADD213PS Z3, Z3, Z2
+	VMOVUPS Z2, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE oneimage
+	ADDQ $64, R14
+	JMP one
+onedone:
+half:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT halfdone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z1
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+halfimage:
+	MOVQ pixelArgs_ny(DI), R11
+halfrow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+halfpixel:
+	VMOVUPS.Z 0(SI), K1, Z2
+	VFMADD213PS Z1, Z0, Z2
+	VMOVUPS.Z 0(BX), K1, Z3
+	VADDPS Z3, Z2, Z2
+	VXORPS Z28, Z2, Z2
+	VMOVUPS Z26, Z3
+	VMINPS Z2, Z3, Z2
+	VMOVUPS Z27, Z3
+	VMAXPS Z2, Z3, Z2
+	VMULPS Z17, Z2, Z3
+	VCVTPS2DQ Z3, Z3
+	VCVTDQ2PS Z3, Z4
+	VFNMADD231PS Z18, Z4, Z2
+	VFNMADD231PS Z19, Z4, Z2
+	VMOVUPS Z20, Z5
+	VFMADD213PS Z21, Z2, Z5
+	VFMADD213PS Z22, Z2, Z5
+	VFMADD213PS Z23, Z2, Z5
+	VFMADD213PS Z24, Z2, Z5
+	VFMADD213PS Z25, Z2, Z5
+	VMULPS Z2, Z2, Z4
+	VFMADD213PS Z2, Z4, Z5
+	VADDPS Z16, Z5, Z5
+	VPSLLD $23, Z3, Z3
+	VPADDD Z3, Z5, Z2
+	VADDPS Z16, Z2, Z2
+	VRCP14PS Z2, Z3
+	VFNMADD213PS Z16, Z3, Z2
+	VFMADD213PS Z3, Z3, Z2
+	VMOVUPS Z2, K1, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE halfpixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE halfrow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE halfimage
+	ADDQ $32, R14
+halfdone:
+	VZEROUPPER
+	RET
+
+// func reduceSigmoidPixelsAVX512(p *pixelArgs)
+TEXT ·reduceSigmoidPixelsAVX512(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	VBROADCASTSS expAVX512<>+0(SB), Z16
+	VBROADCASTSS expAVX512<>+4(SB), Z17
+	VBROADCASTSS expAVX512<>+8(SB), Z18
+	VBROADCASTSS expAVX512<>+12(SB), Z19
+	VBROADCASTSS expAVX512<>+16(SB), Z20
+	VBROADCASTSS expAVX512<>+20(SB), Z21
+	VBROADCASTSS expAVX512<>+24(SB), Z22
+	VBROADCASTSS expAVX512<>+28(SB), Z23
+	VBROADCASTSS expAVX512<>+32(SB), Z24
+	VBROADCASTSS expAVX512<>+36(SB), Z25
+	VBROADCASTSS expAVX512<>+40(SB), Z26
+	VBROADCASTSS expAVX512<>+44(SB), Z27
+	VBROADCASTSS expAVX512<>+48(SB), Z28
+	MOVL $0xff, AX
+	KMOVW AX, K1
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $128
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	VMOVUPS 64(AX)(R14*1), Z5
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	VMOVUPS 64(AX)(R14*1), Z6
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z2
+	VMOVUPS 64(AX)(R14*1), Z7
+	VPXORD Z3, Z3, Z3
+	VPXORD Z8, Z8, Z8
+	VPXORD Z4, Z4, Z4
+	VPXORD Z9, Z9, Z9
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Z10
+	VMOVUPS 64(SI), Z14
+	VFMADD213PS Z1, Z0, Z10
+	VFMADD213PS Z6, Z5, Z14
+	VXORPS Z28, Z10, Z10
+	VXORPS Z28, Z14, Z14
+	VMOVUPS Z26, Z11
+	VMOVUPS Z26, Z15
+	VMINPS Z10, Z11, Z10
+	VMINPS Z14, Z15, Z14
+	VMOVUPS Z27, Z11
+	VMOVUPS Z27, Z15
+	VMAXPS Z10, Z11, Z10
+	VMAXPS Z14, Z15, Z14
+	VMULPS Z17, Z10, Z11
+	VMULPS Z17, Z14, Z15
+	VCVTPS2DQ Z11, Z11
+	VCVTPS2DQ Z15, Z15
+	VCVTDQ2PS Z11, Z12
+	VCVTDQ2PS Z15, Z29
+	VFNMADD231PS Z18, Z12, Z10
+	VFNMADD231PS Z18, Z29, Z14
+	VFNMADD231PS Z19, Z12, Z10
+	VFNMADD231PS Z19, Z29, Z14
+	VMOVUPS Z20, Z13
+	VMOVUPS Z20, Z30
+	VFMADD213PS Z21, Z10, Z13
+	VFMADD213PS Z21, Z14, Z30
+	VFMADD213PS Z22, Z10, Z13
+	VFMADD213PS Z22, Z14, Z30
+	VFMADD213PS Z23, Z10, Z13
+	VFMADD213PS Z23, Z14, Z30
+	VFMADD213PS Z24, Z10, Z13
+	VFMADD213PS Z24, Z14, Z30
+	VFMADD213PS Z25, Z10, Z13
+	VFMADD213PS Z25, Z14, Z30
+	VMULPS Z10, Z10, Z12
+	VMULPS Z14, Z14, Z29
+	VFMADD213PS Z10, Z12, Z13
+	VFMADD213PS Z14, Z29, Z30
+	VADDPS Z16, Z13, Z13
+	VADDPS Z16, Z30, Z30
+	VPSLLD $23, Z11, Z11
+	VPSLLD $23, Z15, Z15
+	VPADDD Z11, Z13, Z10
+	VPADDD Z15, Z30, Z14
+	VADDPS Z16, Z10, Z10
+	VADDPS Z16, Z14, Z14
+	VRCP14PS Z10, Z11
+	VRCP14PS Z14, Z15
+	VFNMADD213PS Z16, Z11, Z10
+	VFNMADD213PS Z16, Z15, Z14
+	VFMADD213PS Z11, Z11, Z10
+	VFMADD213PS Z15, Z15, Z14
+	VMOVUPS Z16, Z11
+	VMOVUPS Z16, Z15
+	VSUBPS Z10, Z11, Z11
+	VSUBPS Z14, Z15, Z15
+	VMULPS Z11, Z10, Z10
+	VMULPS Z15, Z14, Z14
+	VMOVUPS 0(BX), Z11
+	VMOVUPS 64(BX), Z15
+	VMULPS Z11, Z10, Z10
+	VMULPS Z15, Z14, Z14
+	VADDPS Z10, Z3, Z3
+	VADDPS Z14, Z8, Z8
+	VMOVUPS 0(SI), Z11
+	VMOVUPS 64(SI), Z15
+	VSUBPS Z2, Z11, Z11
+	VSUBPS Z7, Z15, Z15
+	VFMADD231PS Z11, Z10, Z4
+	VFMADD231PS Z15, Z14, Z9
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE wideimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z10
+	VADDPS Z3, Z10, Z10
+	VMOVUPS Z10, 0(AX)(R14*1)
+	VMOVUPS 64(AX)(R14*1), Z14
+	VADDPS Z8, Z14, Z14
+	VMOVUPS Z14, 64(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z10
+	VADDPS Z4, Z10, Z10
+	VMOVUPS Z10, 0(AX)(R14*1)
+	VMOVUPS 64(AX)(R14*1), Z14
+	VADDPS Z9, Z14, Z14
+	VMOVUPS Z14, 64(AX)(R14*1)
+	ADDQ $128, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Z5
+	VFMADD213PS Z1, Z0, Z5
+	VXORPS Z28, Z5, Z5
+	VMOVUPS Z26, Z6
+	VMINPS Z5, Z6, Z5
+	VMOVUPS Z27, Z6
+	VMAXPS Z5, Z6, Z5
+	VMULPS Z17, Z5, Z6
+	VCVTPS2DQ Z6, Z6
+	VCVTDQ2PS Z6, Z7
+	VFNMADD231PS Z18, Z7, Z5
+	VFNMADD231PS Z19, Z7, Z5
+	VMOVUPS Z20, Z8
+	VFMADD213PS Z21, Z5, Z8
+	VFMADD213PS Z22, Z5, Z8
+	VFMADD213PS Z23, Z5, Z8
+	VFMADD213PS Z24, Z5, Z8
+	VFMADD213PS Z25, Z5, Z8
+	VMULPS Z5, Z5, Z7
+	VFMADD213PS Z5, Z7, Z8
+	VADDPS Z16, Z8, Z8
+	VPSLLD $23, Z6, Z6
+	VPADDD Z6, Z8, Z5
+	VADDPS Z16, Z5, Z5
+	VRCP14PS Z5, Z6
+	VFNMADD213PS Z16, Z6, Z5
+	VFMADD213PS Z6, Z6, Z5
+	VMOVUPS Z16, Z6
+	VSUBPS Z5, Z6, Z6
+	VMULPS Z6, Z5, Z5
+	VMOVUPS 0(BX), Z6
+	VMULPS Z6, Z5, Z5
+	VADDPS Z5, Z3, Z3
+	VMOVUPS 0(SI), Z6
+	VSUBPS Z2, Z6, Z6
+	VFMADD231PS Z6, Z5, Z4
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE oneimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z5
+	VADDPS Z3, Z5, Z5
+	VMOVUPS Z5, 0(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z5
+	VADDPS Z4, Z5, Z5
+	VMOVUPS Z5, 0(AX)(R14*1)
+	ADDQ $64, R14
+	JMP one
+onedone:
+half:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT halfdone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+halfimage:
+	MOVQ pixelArgs_ny(DI), R11
+halfrow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+halfpixel:
+	VMOVUPS.Z 0(SI), K1, Z5
+	VFMADD213PS Z1, Z0, Z5
+	VXORPS Z28, Z5, Z5
+	VMOVUPS Z26, Z6
+	VMINPS Z5, Z6, Z5
+	VMOVUPS Z27, Z6
+	VMAXPS Z5, Z6, Z5
+	VMULPS Z17, Z5, Z6
+	VCVTPS2DQ Z6, Z6
+	VCVTDQ2PS Z6, Z7
+	VFNMADD231PS Z18, Z7, Z5
+	VFNMADD231PS Z19, Z7, Z5
+	VMOVUPS Z20, Z8
+	VFMADD213PS Z21, Z5, Z8
+	VFMADD213PS Z22, Z5, Z8
+	VFMADD213PS Z23, Z5, Z8
+	VFMADD213PS Z24, Z5, Z8
+	VFMADD213PS Z25, Z5, Z8
+	VMULPS Z5, Z5, Z7
+	VFMADD213PS Z5, Z7, Z8
+	VADDPS Z16, Z8, Z8
+	VPSLLD $23, Z6, Z6
+	VPADDD Z6, Z8, Z5
+	VADDPS Z16, Z5, Z5
+	VRCP14PS Z5, Z6
+	VFNMADD213PS Z16, Z6, Z5
+	VFMADD213PS Z6, Z6, Z5
+	VMOVUPS Z16, Z6
+	VSUBPS Z5, Z6, Z6
+	VMULPS Z6, Z5, Z5
+	VMOVUPS.Z 0(BX), K1, Z6
+	VMULPS Z6, Z5, Z5
+	VADDPS Z5, Z3, Z3
+	VMOVUPS.Z 0(SI), K1, Z6
+	VSUBPS Z2, Z6, Z6
+	VFMADD231PS Z6, Z5, Z4
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE halfpixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE halfrow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE halfimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z5
+	VADDPS Z3, Z5, Z5
+	VMOVUPS Z5, K1, 0(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z5
+	VADDPS Z4, Z5, Z5
+	VMOVUPS Z5, K1, 0(AX)(R14*1)
+	ADDQ $32, R14
+halfdone:
+	VZEROUPPER
+	RET
+
+// func applySigmoidPixelsAVX512(p *pixelArgs)
+TEXT ·applySigmoidPixelsAVX512(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	VBROADCASTSS expAVX512<>+0(SB), Z16
+	VBROADCASTSS expAVX512<>+4(SB), Z17
+	VBROADCASTSS expAVX512<>+8(SB), Z18
+	VBROADCASTSS expAVX512<>+12(SB), Z19
+	VBROADCASTSS expAVX512<>+16(SB), Z20
+	VBROADCASTSS expAVX512<>+20(SB), Z21
+	VBROADCASTSS expAVX512<>+24(SB), Z22
+	VBROADCASTSS expAVX512<>+28(SB), Z23
+	VBROADCASTSS expAVX512<>+32(SB), Z24
+	VBROADCASTSS expAVX512<>+36(SB), Z25
+	VBROADCASTSS expAVX512<>+40(SB), Z26
+	VBROADCASTSS expAVX512<>+44(SB), Z27
+	VBROADCASTSS expAVX512<>+48(SB), Z28
+	MOVL $0xff, AX
+	KMOVW AX, K1
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $128
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	VMOVUPS 64(AX)(R14*1), Z5
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	VMOVUPS 64(AX)(R14*1), Z6
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z2
+	VMOVUPS 64(AX)(R14*1), Z7
+	MOVQ pixelArgs_b(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z3
+	VMOVUPS 64(AX)(R14*1), Z8
+	MOVQ pixelArgs_c(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z4
+	VMOVUPS 64(AX)(R14*1), Z9
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Z10
+	VMOVUPS 64(SI), Z14
+	VFMADD213PS Z1, Z0, Z10
+	VFMADD213PS Z6, Z5, Z14
+	VXORPS Z28, Z10, Z10
+	VXORPS Z28, Z14, Z14
+	VMOVUPS Z26, Z11
+	VMOVUPS Z26, Z15
+	VMINPS Z10, Z11, Z10
+	VMINPS Z14, Z15, Z14
+	VMOVUPS Z27, Z11
+	VMOVUPS Z27, Z15
+	VMAXPS Z10, Z11, Z10
+	VMAXPS Z14, Z15, Z14
+	VMULPS Z17, Z10, Z11
+	VMULPS Z17, Z14, Z15
+	VCVTPS2DQ Z11, Z11
+	VCVTPS2DQ Z15, Z15
+	VCVTDQ2PS Z11, Z12
+	VCVTDQ2PS Z15, Z29
+	VFNMADD231PS Z18, Z12, Z10
+	VFNMADD231PS Z18, Z29, Z14
+	VFNMADD231PS Z19, Z12, Z10
+	VFNMADD231PS Z19, Z29, Z14
+	VMOVUPS Z20, Z13
+	VMOVUPS Z20, Z30
+	VFMADD213PS Z21, Z10, Z13
+	VFMADD213PS Z21, Z14, Z30
+	VFMADD213PS Z22, Z10, Z13
+	VFMADD213PS Z22, Z14, Z30
+	VFMADD213PS Z23, Z10, Z13
+	VFMADD213PS Z23, Z14, Z30
+	VFMADD213PS Z24, Z10, Z13
+	VFMADD213PS Z24, Z14, Z30
+	VFMADD213PS Z25, Z10, Z13
+	VFMADD213PS Z25, Z14, Z30
+	VMULPS Z10, Z10, Z12
+	VMULPS Z14, Z14, Z29
+	VFMADD213PS Z10, Z12, Z13
+	VFMADD213PS Z14, Z29, Z30
+	VADDPS Z16, Z13, Z13
+	VADDPS Z16, Z30, Z30
+	VPSLLD $23, Z11, Z11
+	VPSLLD $23, Z15, Z15
+	VPADDD Z11, Z13, Z10
+	VPADDD Z15, Z30, Z14
+	VADDPS Z16, Z10, Z10
+	VADDPS Z16, Z14, Z14
+	VRCP14PS Z10, Z11
+	VRCP14PS Z14, Z15
+	VFNMADD213PS Z16, Z11, Z10
+	VFNMADD213PS Z16, Z15, Z14
+	VFMADD213PS Z11, Z11, Z10
+	VFMADD213PS Z15, Z15, Z14
+	VMOVUPS Z16, Z11
+	VMOVUPS Z16, Z15
+	VSUBPS Z10, Z11, Z11
+	VSUBPS Z14, Z15, Z15
+	VMULPS Z11, Z10, Z10
+	VMULPS Z15, Z14, Z14
+	VMOVUPS 0(BX), Z11
+	VMOVUPS 64(BX), Z15
+	VMULPS Z11, Z10, Z10
+	VMULPS Z15, Z14, Z14
+	VMOVUPS 0(SI), Z11
+	VMOVUPS 64(SI), Z15
+	VFMADD213PS Z4, Z3, Z11
+	VFMADD213PS Z9, Z8, Z15
+	VFMADD231PS Z10, Z2, Z11
+	VFMADD231PS Z14, Z7, Z15
+	VMOVUPS Z11, 0(DX)
+	VMOVUPS Z15, 64(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $128, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT onedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z2
+	MOVQ pixelArgs_b(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z3
+	MOVQ pixelArgs_c(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z4
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Z5
+	VFMADD213PS Z1, Z0, Z5
+	VXORPS Z28, Z5, Z5
+	VMOVUPS Z26, Z6
+	VMINPS Z5, Z6, Z5
+	VMOVUPS Z27, Z6
+	VMAXPS Z5, Z6, Z5
+	VMULPS Z17, Z5, Z6
+	VCVTPS2DQ Z6, Z6
+	VCVTDQ2PS Z6, Z7
+	VFNMADD231PS Z18, Z7, Z5
+	VFNMADD231PS Z19, Z7, Z5
+	VMOVUPS Z20, Z8
+	VFMADD213PS Z21, Z5, Z8
+	VFMADD213PS Z22, Z5, Z8
+	VFMADD213PS Z23, Z5, Z8
+	VFMADD213PS Z24, Z5, Z8
+	VFMADD213PS Z25, Z5, Z8
+	VMULPS Z5, Z5, Z7
+	VFMADD213PS Z5, Z7, Z8
+	VADDPS Z16, Z8, Z8
+	VPSLLD $23, Z6, Z6
+	VPADDD Z6, Z8, Z5
+	VADDPS Z16, Z5, Z5
+	VRCP14PS Z5, Z6
+	VFNMADD213PS Z16, Z6, Z5
+	VFMADD213PS Z6, Z6, Z5
+	VMOVUPS Z16, Z6
+	VSUBPS Z5, Z6, Z6
+	VMULPS Z6, Z5, Z5
+	VMOVUPS 0(BX), Z6
+	VMULPS Z6, Z5, Z5
+	VMOVUPS 0(SI), Z6
+	VFMADD213PS Z4, Z3, Z6
+	VFMADD231PS Z5, Z2, Z6
+	VMOVUPS Z6, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE oneimage
+	ADDQ $64, R14
+	JMP one
+onedone:
+half:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT halfdone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z2
+	MOVQ pixelArgs_b(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z3
+	MOVQ pixelArgs_c(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z4
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+halfimage:
+	MOVQ pixelArgs_ny(DI), R11
+halfrow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+halfpixel:
+	VMOVUPS.Z 0(SI), K1, Z5
+	VFMADD213PS Z1, Z0, Z5
+	VXORPS Z28, Z5, Z5
+	VMOVUPS Z26, Z6
+	VMINPS Z5, Z6, Z5
+	VMOVUPS Z27, Z6
+	VMAXPS Z5, Z6, Z5
+	VMULPS Z17, Z5, Z6
+	VCVTPS2DQ Z6, Z6
+	VCVTDQ2PS Z6, Z7
+	VFNMADD231PS Z18, Z7, Z5
+	VFNMADD231PS Z19, Z7, Z5
+	VMOVUPS Z20, Z8
+	VFMADD213PS Z21, Z5, Z8
+	VFMADD213PS Z22, Z5, Z8
+	VFMADD213PS Z23, Z5, Z8
+	VFMADD213PS Z24, Z5, Z8
+	VFMADD213PS Z25, Z5, Z8
+	VMULPS Z5, Z5, Z7
+	VFMADD213PS Z5, Z7, Z8
+	VADDPS Z16, Z8, Z8
+	VPSLLD $23, Z6, Z6
+	VPADDD Z6, Z8, Z5
+	VADDPS Z16, Z5, Z5
+	VRCP14PS Z5, Z6
+	VFNMADD213PS Z16, Z6, Z5
+	VFMADD213PS Z6, Z6, Z5
+	VMOVUPS Z16, Z6
+	VSUBPS Z5, Z6, Z6
+	VMULPS Z6, Z5, Z5
+	VMOVUPS.Z 0(BX), K1, Z6
+	VMULPS Z6, Z5, Z5
+	VMOVUPS.Z 0(SI), K1, Z6
+	VFMADD213PS Z4, Z3, Z6
+	VFMADD231PS Z5, Z2, Z6
+	VMOVUPS Z6, K1, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE halfpixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE halfrow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE halfimage
+	ADDQ $32, R14
+halfdone:
+	VZEROUPPER
+	RET
+
+// func momentsPixelsAVX512(p *pixelArgs)
+TEXT ·momentsPixelsAVX512(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVL $0xff, AX
+	KMOVW AX, K1
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $256
+	JLT widedone
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	VMOVUPS 64(AX)(R14*1), Z3
+	VMOVUPS 128(AX)(R14*1), Z6
+	VMOVUPS 192(AX)(R14*1), Z9
+	VPXORD Z1, Z1, Z1
+	VPXORD Z4, Z4, Z4
+	VPXORD Z7, Z7, Z7
+	VPXORD Z10, Z10, Z10
+	VPXORD Z2, Z2, Z2
+	VPXORD Z5, Z5, Z5
+	VPXORD Z8, Z8, Z8
+	VPXORD Z11, Z11, Z11
+	VBROADCASTSS pixelArgs_lo(DI), Z30
+	VBROADCASTSS pixelArgs_hi(DI), Z31
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Z12
+	VMOVUPS 64(SI), Z14
+	VMOVUPS 128(SI), Z16
+	VMOVUPS 192(SI), Z18
+	VSUBPS Z0, Z12, Z12
+	VSUBPS Z3, Z14, Z14
+	VSUBPS Z6, Z16, Z16
+	VSUBPS Z9, Z18, Z18
+	VADDPS Z12, Z1, Z1
+	VADDPS Z14, Z4, Z4
+	VADDPS Z16, Z7, Z7
+	VADDPS Z18, Z10, Z10
+	VFMADD231PS Z12, Z12, Z2
+	VFMADD231PS Z14, Z14, Z5
+	VFMADD231PS Z16, Z16, Z8
+	VFMADD231PS Z18, Z18, Z11
+	ADDQ R8, SI
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	DECQ R12
+	JNE wideimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z12
+	VADDPS Z1, Z12, Z12
+	VMOVUPS Z12, 0(AX)(R14*1)
+	VMOVUPS 64(AX)(R14*1), Z14
+	VADDPS Z4, Z14, Z14
+	VMOVUPS Z14, 64(AX)(R14*1)
+	VMOVUPS 128(AX)(R14*1), Z16
+	VADDPS Z7, Z16, Z16
+	VMOVUPS Z16, 128(AX)(R14*1)
+	VMOVUPS 192(AX)(R14*1), Z18
+	VADDPS Z10, Z18, Z18
+	VMOVUPS Z18, 192(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z12
+	VADDPS Z2, Z12, Z12
+	VMOVUPS Z12, 0(AX)(R14*1)
+	VMOVUPS 64(AX)(R14*1), Z14
+	VADDPS Z5, Z14, Z14
+	VMOVUPS Z14, 64(AX)(R14*1)
+	VMOVUPS 128(AX)(R14*1), Z16
+	VADDPS Z8, Z16, Z16
+	VMOVUPS Z16, 128(AX)(R14*1)
+	VMOVUPS 192(AX)(R14*1), Z18
+	VADDPS Z11, Z18, Z18
+	VMOVUPS Z18, 192(AX)(R14*1)
+	ADDQ $256, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT onedone
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VBROADCASTSS pixelArgs_lo(DI), Z30
+	VBROADCASTSS pixelArgs_hi(DI), Z31
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Z3
+	VSUBPS Z0, Z3, Z3
+	VADDPS Z3, Z1, Z1
+	VFMADD231PS Z3, Z3, Z2
+	ADDQ R8, SI
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	DECQ R12
+	JNE oneimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z3
+	VADDPS Z1, Z3, Z3
+	VMOVUPS Z3, 0(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z3
+	VADDPS Z2, Z3, Z3
+	VMOVUPS Z3, 0(AX)(R14*1)
+	ADDQ $64, R14
+	JMP one
+onedone:
+half:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT halfdone
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VBROADCASTSS pixelArgs_lo(DI), Z30
+	VBROADCASTSS pixelArgs_hi(DI), Z31
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_nn(DI), R12
+halfimage:
+	MOVQ pixelArgs_ny(DI), R11
+halfrow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+halfpixel:
+	VMOVUPS.Z 0(SI), K1, Z3
+	VSUBPS Z0, Z3, Z3
+	VADDPS Z3, Z1, Z1
+	VFMADD231PS Z3, Z3, Z2
+	ADDQ R8, SI
+	DECQ CX
+	JNE halfpixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	DECQ R11
+	JNE halfrow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	DECQ R12
+	JNE halfimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z3
+	VADDPS Z1, Z3, Z3
+	VMOVUPS Z3, K1, 0(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z3
+	VADDPS Z2, Z3, Z3
+	VMOVUPS Z3, K1, 0(AX)(R14*1)
+	ADDQ $32, R14
+halfdone:
+	VZEROUPPER
+	RET
+
+// func dotsPixelsAVX512(p *pixelArgs)
+TEXT ·dotsPixelsAVX512(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	MOVL $0xff, AX
+	KMOVW AX, K1
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $256
+	JLT widedone
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VBROADCASTSS pixelArgs_lo(DI), Z30
+	VBROADCASTSS pixelArgs_hi(DI), Z31
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Z4
+	VMOVUPS 64(SI), Z6
+	VMOVUPS 128(SI), Z8
+	VMOVUPS 192(SI), Z10
+	VMOVUPS 0(BX), Z5
+	VMOVUPS 64(BX), Z7
+	VMOVUPS 128(BX), Z9
+	VMOVUPS 192(BX), Z11
+	VFMADD231PS Z5, Z4, Z0
+	VFMADD231PS Z7, Z6, Z1
+	VFMADD231PS Z9, Z8, Z2
+	VFMADD231PS Z11, Z10, Z3
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE wideimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z4
+	VADDPS Z0, Z4, Z4
+	VMOVUPS Z4, 0(AX)(R14*1)
+	VMOVUPS 64(AX)(R14*1), Z6
+	VADDPS Z1, Z6, Z6
+	VMOVUPS Z6, 64(AX)(R14*1)
+	VMOVUPS 128(AX)(R14*1), Z8
+	VADDPS Z2, Z8, Z8
+	VMOVUPS Z8, 128(AX)(R14*1)
+	VMOVUPS 192(AX)(R14*1), Z10
+	VADDPS Z3, Z10, Z10
+	VMOVUPS Z10, 192(AX)(R14*1)
+	ADDQ $256, R14
+	JMP wide
+widedone:
+one:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT onedone
+	VPXORD Z0, Z0, Z0
+	VBROADCASTSS pixelArgs_lo(DI), Z30
+	VBROADCASTSS pixelArgs_hi(DI), Z31
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+oneimage:
+	MOVQ pixelArgs_ny(DI), R11
+onerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+onepixel:
+	VMOVUPS 0(SI), Z1
+	VMOVUPS 0(BX), Z2
+	VFMADD231PS Z2, Z1, Z0
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE onepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE onerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE oneimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Z1
+	VADDPS Z0, Z1, Z1
+	VMOVUPS Z1, 0(AX)(R14*1)
+	ADDQ $64, R14
+	JMP one
+onedone:
+half:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT halfdone
+	VPXORD Z0, Z0, Z0
+	VBROADCASTSS pixelArgs_lo(DI), Z30
+	VBROADCASTSS pixelArgs_hi(DI), Z31
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+halfimage:
+	MOVQ pixelArgs_ny(DI), R11
+halfrow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+halfpixel:
+	VMOVUPS.Z 0(SI), K1, Z1
+	VMOVUPS.Z 0(BX), K1, Z2
+	VFMADD231PS Z2, Z1, Z0
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE halfpixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE halfrow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE halfimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS.Z 0(AX)(R14*1), K1, Z1
+	VADDPS Z0, Z1, Z1
+	VMOVUPS Z1, K1, 0(AX)(R14*1)
+	ADDQ $32, R14
+halfdone:
+	VZEROUPPER
+	RET

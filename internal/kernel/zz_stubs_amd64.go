@@ -723,6 +723,98 @@ func gradient3x24AVX2(p *gradientArgs)
 //go:noescape
 func gradient4x24AVX2(p *gradientArgs)
 
+// normPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift).
+//
+//go:noescape
+func normPixelsAVX2(p *pixelArgs)
+
+// normAddPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift + d).
+//
+//go:noescape
+func normAddPixelsAVX2(p *pixelArgs)
+
+// reducePixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += g and dot += g*(z - a), where g = d * slope(z*scale + shift).
+//
+//go:noescape
+func reducePixelsAVX2(p *pixelArgs)
+
+// applyPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = a*g + b*z + c, where g = d * slope(z*scale + shift).
+//
+//go:noescape
+func applyPixelsAVX2(p *pixelArgs)
+
+// normSiLUPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift),
+// the activation being SiLU.
+//
+//go:noescape
+func normSiLUPixelsAVX2(p *pixelArgs)
+
+// normAddSiLUPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift + d),
+// the activation being SiLU.
+//
+//go:noescape
+func normAddSiLUPixelsAVX2(p *pixelArgs)
+
+// reduceSiLUPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += g and dot += g*(z - a), where g = d * slope(z*scale + shift),
+// the activation being SiLU.
+//
+//go:noescape
+func reduceSiLUPixelsAVX2(p *pixelArgs)
+
+// applySiLUPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = a*g + b*z + c, where g = d * slope(z*scale + shift),
+// the activation being SiLU.
+//
+//go:noescape
+func applySiLUPixelsAVX2(p *pixelArgs)
+
+// normSigmoidPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift),
+// the activation being Sigmoid.
+//
+//go:noescape
+func normSigmoidPixelsAVX2(p *pixelArgs)
+
+// normAddSigmoidPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift + d),
+// the activation being Sigmoid.
+//
+//go:noescape
+func normAddSigmoidPixelsAVX2(p *pixelArgs)
+
+// reduceSigmoidPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += g and dot += g*(z - a), where g = d * slope(z*scale + shift),
+// the activation being Sigmoid.
+//
+//go:noescape
+func reduceSigmoidPixelsAVX2(p *pixelArgs)
+
+// applySigmoidPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = a*g + b*z + c, where g = d * slope(z*scale + shift),
+// the activation being Sigmoid.
+//
+//go:noescape
+func applySigmoidPixelsAVX2(p *pixelArgs)
+
+// momentsPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += z - a and dot += (z - a)².
+//
+//go:noescape
+func momentsPixelsAVX2(p *pixelArgs)
+
+// dotsPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += z*d.
+//
+//go:noescape
+func dotsPixelsAVX2(p *pixelArgs)
+
 // tile1x16AVX512 computes, for t < tiles, i < 1 and j < 16,
 // c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
 // the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
@@ -1976,6 +2068,98 @@ func gradient8x48AVX512(p *gradientArgs)
 //go:noescape
 func gradient9x48AVX512(p *gradientArgs)
 
+// normPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift).
+//
+//go:noescape
+func normPixelsAVX512(p *pixelArgs)
+
+// normAddPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift + d).
+//
+//go:noescape
+func normAddPixelsAVX512(p *pixelArgs)
+
+// reducePixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += g and dot += g*(z - a), where g = d * slope(z*scale + shift).
+//
+//go:noescape
+func reducePixelsAVX512(p *pixelArgs)
+
+// applyPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = a*g + b*z + c, where g = d * slope(z*scale + shift).
+//
+//go:noescape
+func applyPixelsAVX512(p *pixelArgs)
+
+// normSiLUPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift),
+// the activation being SiLU.
+//
+//go:noescape
+func normSiLUPixelsAVX512(p *pixelArgs)
+
+// normAddSiLUPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift + d),
+// the activation being SiLU.
+//
+//go:noescape
+func normAddSiLUPixelsAVX512(p *pixelArgs)
+
+// reduceSiLUPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += g and dot += g*(z - a), where g = d * slope(z*scale + shift),
+// the activation being SiLU.
+//
+//go:noescape
+func reduceSiLUPixelsAVX512(p *pixelArgs)
+
+// applySiLUPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = a*g + b*z + c, where g = d * slope(z*scale + shift),
+// the activation being SiLU.
+//
+//go:noescape
+func applySiLUPixelsAVX512(p *pixelArgs)
+
+// normSigmoidPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift),
+// the activation being Sigmoid.
+//
+//go:noescape
+func normSigmoidPixelsAVX512(p *pixelArgs)
+
+// normAddSigmoidPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift + d),
+// the activation being Sigmoid.
+//
+//go:noescape
+func normAddSigmoidPixelsAVX512(p *pixelArgs)
+
+// reduceSigmoidPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += g and dot += g*(z - a), where g = d * slope(z*scale + shift),
+// the activation being Sigmoid.
+//
+//go:noescape
+func reduceSigmoidPixelsAVX512(p *pixelArgs)
+
+// applySigmoidPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = a*g + b*z + c, where g = d * slope(z*scale + shift),
+// the activation being Sigmoid.
+//
+//go:noescape
+func applySigmoidPixelsAVX512(p *pixelArgs)
+
+// momentsPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += z - a and dot += (z - a)².
+//
+//go:noescape
+func momentsPixelsAVX512(p *pixelArgs)
+
+// dotsPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += z*d.
+//
+//go:noescape
+func dotsPixelsAVX512(p *pixelArgs)
+
 // tileAVX2 runs the kernel of rows pixels by width channels; see tileGeneric for what it computes.
 func tileAVX2(rows, width int, p *tileArgs) {
 	switch width<<8 | rows {
@@ -2191,6 +2375,42 @@ func gradientAVX2(rows, width int, p *gradientArgs) {
 		gradient4x24AVX2(p)
 	default:
 		panic("kernel: gradientAVX2 has no kernel of this shape")
+	}
+}
+
+// pixelsAVX2 runs the loop over pixels of this operation; act is SiLU, Sigmoid or 0. See pixelsGeneric.
+func pixelsAVX2(op pixelOp, act Activation, p *pixelArgs) {
+	switch op<<8 | pixelOp(act) {
+	case pixelNorm << 8:
+		normPixelsAVX2(p)
+	case pixelNormAdd << 8:
+		normAddPixelsAVX2(p)
+	case pixelReduce << 8:
+		reducePixelsAVX2(p)
+	case pixelApply << 8:
+		applyPixelsAVX2(p)
+	case pixelNorm<<8 | pixelOp(SiLU):
+		normSiLUPixelsAVX2(p)
+	case pixelNormAdd<<8 | pixelOp(SiLU):
+		normAddSiLUPixelsAVX2(p)
+	case pixelReduce<<8 | pixelOp(SiLU):
+		reduceSiLUPixelsAVX2(p)
+	case pixelApply<<8 | pixelOp(SiLU):
+		applySiLUPixelsAVX2(p)
+	case pixelNorm<<8 | pixelOp(Sigmoid):
+		normSigmoidPixelsAVX2(p)
+	case pixelNormAdd<<8 | pixelOp(Sigmoid):
+		normAddSigmoidPixelsAVX2(p)
+	case pixelReduce<<8 | pixelOp(Sigmoid):
+		reduceSigmoidPixelsAVX2(p)
+	case pixelApply<<8 | pixelOp(Sigmoid):
+		applySigmoidPixelsAVX2(p)
+	case pixelMoments << 8:
+		momentsPixelsAVX2(p)
+	case pixelDots << 8:
+		dotsPixelsAVX2(p)
+	default:
+		panic("kernel: pixelsAVX2 has no kernel of this shape")
 	}
 }
 
@@ -2561,5 +2781,41 @@ func gradientAVX512(rows, width int, p *gradientArgs) {
 		gradient9x48AVX512(p)
 	default:
 		panic("kernel: gradientAVX512 has no kernel of this shape")
+	}
+}
+
+// pixelsAVX512 runs the loop over pixels of this operation; act is SiLU, Sigmoid or 0. See pixelsGeneric.
+func pixelsAVX512(op pixelOp, act Activation, p *pixelArgs) {
+	switch op<<8 | pixelOp(act) {
+	case pixelNorm << 8:
+		normPixelsAVX512(p)
+	case pixelNormAdd << 8:
+		normAddPixelsAVX512(p)
+	case pixelReduce << 8:
+		reducePixelsAVX512(p)
+	case pixelApply << 8:
+		applyPixelsAVX512(p)
+	case pixelNorm<<8 | pixelOp(SiLU):
+		normSiLUPixelsAVX512(p)
+	case pixelNormAdd<<8 | pixelOp(SiLU):
+		normAddSiLUPixelsAVX512(p)
+	case pixelReduce<<8 | pixelOp(SiLU):
+		reduceSiLUPixelsAVX512(p)
+	case pixelApply<<8 | pixelOp(SiLU):
+		applySiLUPixelsAVX512(p)
+	case pixelNorm<<8 | pixelOp(Sigmoid):
+		normSigmoidPixelsAVX512(p)
+	case pixelNormAdd<<8 | pixelOp(Sigmoid):
+		normAddSigmoidPixelsAVX512(p)
+	case pixelReduce<<8 | pixelOp(Sigmoid):
+		reduceSigmoidPixelsAVX512(p)
+	case pixelApply<<8 | pixelOp(Sigmoid):
+		applySigmoidPixelsAVX512(p)
+	case pixelMoments << 8:
+		momentsPixelsAVX512(p)
+	case pixelDots << 8:
+		dotsPixelsAVX512(p)
+	default:
+		panic("kernel: pixelsAVX512 has no kernel of this shape")
 	}
 }
