@@ -185,7 +185,28 @@ func (v Variant) gradient(rows, width int, p *gradientArgs) {
 }
 
 // tapGradient runs tapGradientGeneric's loop nest.
-func (v Variant) tapGradient(kernel int, p *tapGradientArgs) { tapGradientGeneric(kernel, p) }
+func (v Variant) tapGradient(kernel int, p *tapGradientArgs) {
+	switch v {
+	case AVX512:
+		tapGradientAVX512(kernel, p)
+	case AVX2:
+		tapGradientAVX2(kernel, p)
+	default:
+		tapGradientGeneric(kernel, p)
+	}
+}
+
+// depthwiseBack runs depthwiseBackGeneric's loop nest.
+func (v Variant) depthwiseBack(kernel, outputs int, p *windowArgs) {
+	switch v {
+	case AVX512:
+		depthwiseBackAVX512(kernel, outputs, p)
+	case AVX2:
+		depthwiseBackAVX2(kernel, outputs, p)
+	default:
+		depthwiseBackGeneric(kernel, outputs, p)
+	}
+}
 
 // pixels runs pixelsGeneric's loop nest.
 func (v Variant) pixels(op pixelOp, act Activation, p *pixelArgs) {
@@ -195,6 +216,9 @@ func (v Variant) pixels(op pixelOp, act Activation, p *pixelArgs) {
 	}
 	if !act.smooth() {
 		act = 0
+		if v == AVX512 && p.end%64 != 0 && op != pixelMoments {
+			v = AVX2 // its vectors do not straddle cache lines
+		}
 	}
 	if v == AVX512 {
 		pixelsAVX512(op, act, p)

@@ -116,3 +116,47 @@ func BenchmarkPixels(b *testing.B) {
 		}
 	}
 }
+
+var trainedDepthwise = []trained{
+	{1, 32, 32, 32, 3, 1}, {1, 32, 136, 136, 3, 1}, {1, 16, 136, 136, 3, 2}, {1, 16, 144, 144, 3, 1}, {4, 8, 384, 384, 3, 1}, {8, 4, 816, 816, 3, 1}, {16, 2, 1344, 1344, 3, 2},
+	{1, 16, 240, 240, 5, 1}, {1, 8, 240, 240, 5, 2}, {4, 4, 672, 672, 5, 1},
+}
+
+func (l trained) depthwise(r *rand.Rand, v Variant) (weights, inputs func(), flops float64) {
+	w, ld, taps := (l.h-1)*l.stride+l.kernel, PadChannels(l.cin), l.kernel*l.kernel
+	dy, packed := filled(r, l.n*l.h*l.h*ld), PackDepthwise(l.cin, taps, random(r, l.cin*taps))
+	g := DepthwiseGradient{Variant: v, N: l.n, OH: l.h, OW: l.h, C: l.cin, Kernel: l.kernel, Stride: l.stride, X: filled(r, l.n*w*w*ld), DY: dy, G: NewFlipped(packed)}
+	size := l.h * l.stride
+	d := DepthwiseInputGradient{Variant: v, N: l.n, H: size, W: size, C: l.cin, Kernel: l.kernel, Stride: l.stride, Pad: l.kernel / 2, DY: dy, DX: Alloc(l.n * size * size * ld), Weights: packed}
+	return g.Run, d.Run, float64(2 * l.n * l.h * l.h * l.cin * taps)
+}
+
+func BenchmarkDepthwiseGradients(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, l := range trainedDepthwise {
+		_, _, flops := l.depthwise(r, Generic)
+		benchmarkRate(b, "weights/"+l.String(), flops, func(v Variant) func() { run, _, _ := l.depthwise(r, v); return run })
+		benchmarkRate(b, "inputs/"+l.String(), flops, func(v Variant) func() { _, run, _ := l.depthwise(r, v); return run })
+	}
+}
+
+// inputGradient makes the input gradient of a convolution.
+func (l trained) inputGradient(r *rand.Rand, v Variant) func() {
+	size := l.h * l.stride
+	d := ConvInputGradient{Variant: v, N: l.n, H: size, W: size, Cin: l.cin, Cout: l.cout, Kernel: l.kernel, Stride: l.stride, Pad: l.kernel / 2,
+		DX: Alloc(l.n * size * size * PadChannels(l.cin)), DY: filled(r, l.n*l.h*l.h*PadChannels(l.cout)),
+		Weights: NewTransposed(PackConv(l.cout, l.cin, l.kernel*l.kernel, random(r, l.cout*l.cin*l.kernel*l.kernel)), 1)}
+	d.Scratch = Alloc(d.ScratchLen())
+	return d.Run
+}
+
+func BenchmarkConvInputGradient(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, l := range append([]trained{{1, 16, 64, 128, 1, 2}, {4, 4, 128, 256, 3, 2}, {8, 2, 256, 512, 3, 2}, {4, 4, 256, 512, 1, 2}}, trainedConvs...) {
+		if l.cin == 3 {
+			continue // images need no gradient
+		}
+		flops := float64(2*l.n*l.h*l.h*l.cin*l.cout) * float64(l.kernel*l.kernel)
+		benchmarkRate(b, l.String(), flops, func(v Variant) func() { return l.inputGradient(r, v) })
+	}
+}

@@ -14152,6 +14152,1611 @@ pixel:
 	VZEROUPPER
 	RET
 
+// func tapGradient3AVX2(p *tapGradientArgs)
+TEXT ·tapGradient3AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (tapGradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (tapGradientArgs_ywalk+walk_pixel)(DI), R9
+	MOVQ tapGradientArgs_pix(DI), R10
+	LEAQ (R10)(R10*2), R15
+	XORQ R14, R14
+one:
+	CMPQ R14, tapGradientArgs_end(DI)
+	JEQ done
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	MOVQ tapGradientArgs_x(DI), SI
+	ADDQ R14, SI
+	MOVQ tapGradientArgs_row(DI), BX
+	LEAQ (SI)(BX*1), AX
+	LEAQ (AX)(BX*1), DX
+	MOVQ tapGradientArgs_y(DI), BX
+	ADDQ R14, BX
+	MOVQ tapGradientArgs_nn(DI), CX
+	MOVQ CX, tapGradientArgs_left(DI)
+one0image:
+	MOVQ tapGradientArgs_ny(DI), R11
+one0row:
+	MOVQ tapGradientArgs_nx(DI), CX
+	PCALIGN $32
+one0pixel:
+	VMOVUPS 0(BX), Y9
+	VFMADD231PS 0(SI), Y9, Y0
+	VFMADD231PS 0(SI)(R10*1), Y9, Y1
+	VFMADD231PS 0(SI)(R10*2), Y9, Y2
+	VFMADD231PS 0(AX), Y9, Y3
+	VFMADD231PS 0(AX)(R10*1), Y9, Y4
+	VFMADD231PS 0(AX)(R10*2), Y9, Y5
+	VFMADD231PS 0(DX), Y9, Y6
+	VFMADD231PS 0(DX)(R10*1), Y9, Y7
+	VFMADD231PS 0(DX)(R10*2), Y9, Y8
+	ADDQ R8, SI
+	ADDQ R8, AX
+	ADDQ R8, DX
+	ADDQ R9, BX
+	DECQ CX
+	JNE one0pixel
+	MOVQ (tapGradientArgs_xwalk+walk_row)(DI), CX
+	ADDQ CX, SI
+	ADDQ CX, AX
+	ADDQ CX, DX
+	ADDQ (tapGradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R11
+	JNE one0row
+	MOVQ (tapGradientArgs_xwalk+walk_image)(DI), CX
+	ADDQ CX, SI
+	ADDQ CX, AX
+	ADDQ CX, DX
+	ADDQ (tapGradientArgs_ywalk+walk_image)(DI), BX
+	DECQ tapGradientArgs_left(DI)
+	JNE one0image
+	MOVQ tapGradientArgs_g(DI), SI
+	ADDQ R14, SI
+	MOVQ tapGradientArgs_gtap(DI), BX
+	VADDPS 0(SI), Y0, Y0
+	VMOVUPS Y0, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y1, Y1
+	VMOVUPS Y1, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y2, Y2
+	VMOVUPS Y2, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y3, Y3
+	VMOVUPS Y3, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y4, Y4
+	VMOVUPS Y4, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y5, Y5
+	VMOVUPS Y5, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y6, Y6
+	VMOVUPS Y6, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y7, Y7
+	VMOVUPS Y7, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y8, Y8
+	VMOVUPS Y8, 0(SI)
+	ADDQ BX, SI
+	ADDQ $32, R14
+	JMP one
+done:
+	VZEROUPPER
+	RET
+
+// func depthwiseBack3x1AVX2(p *windowArgs)
+TEXT ·depthwiseBack3x1AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y1
+	VMOVUPS (R12)(R10*1), Y2
+	VMOVUPS (R12)(R10*2), Y3
+	MOVQ BX, AX
+	TESTQ R8, R8
+	JNE skip0
+	VMOVUPS (AX), Y4
+	VFMADD231PS Y4, Y2, Y0
+skip0:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack3x2AVX2(p *windowArgs)
+TEXT ·depthwiseBack3x2AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y2
+	VMOVUPS (R12)(R10*1), Y3
+	VMOVUPS (R12)(R10*2), Y4
+	MOVQ BX, AX
+	VMOVUPS (AX), Y5
+	VFMADD231PS Y5, Y3, Y0
+	VFMADD231PS Y5, Y2, Y1
+	TESTQ R8, R8
+	JNE skip1
+	VMOVUPS (AX)(R9*1), Y6
+	VFMADD231PS Y6, Y4, Y1
+skip1:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack3x3AVX2(p *windowArgs)
+TEXT ·depthwiseBack3x3AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y3
+	VMOVUPS (R12)(R10*1), Y4
+	VMOVUPS (R12)(R10*2), Y5
+	MOVQ BX, AX
+	VMOVUPS (AX), Y6
+	VFMADD231PS Y6, Y4, Y0
+	VFMADD231PS Y6, Y3, Y1
+	TESTQ R8, R8
+	JNE skip1
+	VMOVUPS (AX)(R9*1), Y7
+	VFMADD231PS Y7, Y5, Y1
+	VFMADD231PS Y7, Y4, Y2
+skip1:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack3x4AVX2(p *windowArgs)
+TEXT ·depthwiseBack3x4AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y4
+	VMOVUPS (R12)(R10*1), Y5
+	VMOVUPS (R12)(R10*2), Y6
+	MOVQ BX, AX
+	VMOVUPS (AX), Y7
+	VFMADD231PS Y7, Y5, Y0
+	VFMADD231PS Y7, Y4, Y1
+	VMOVUPS (AX)(R9*1), Y8
+	VFMADD231PS Y8, Y6, Y1
+	VFMADD231PS Y8, Y5, Y2
+	VFMADD231PS Y8, Y4, Y3
+	TESTQ R8, R8
+	JNE skip2
+	VMOVUPS (AX)(R9*2), Y7
+	VFMADD231PS Y7, Y6, Y3
+skip2:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y3, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack3x5AVX2(p *windowArgs)
+TEXT ·depthwiseBack3x5AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y5
+	VMOVUPS (R12)(R10*1), Y6
+	VMOVUPS (R12)(R10*2), Y7
+	MOVQ BX, AX
+	VMOVUPS (AX), Y8
+	VFMADD231PS Y8, Y6, Y0
+	VFMADD231PS Y8, Y5, Y1
+	VMOVUPS (AX)(R9*1), Y9
+	VFMADD231PS Y9, Y7, Y1
+	VFMADD231PS Y9, Y6, Y2
+	VFMADD231PS Y9, Y5, Y3
+	TESTQ R8, R8
+	JNE skip2
+	VMOVUPS (AX)(R9*2), Y8
+	VFMADD231PS Y8, Y7, Y3
+	VFMADD231PS Y8, Y6, Y4
+skip2:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y3, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y4, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack3x6AVX2(p *windowArgs)
+TEXT ·depthwiseBack3x6AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y6
+	VMOVUPS (R12)(R10*1), Y7
+	VMOVUPS (R12)(R10*2), Y8
+	MOVQ BX, AX
+	VMOVUPS (AX), Y9
+	VFMADD231PS Y9, Y7, Y0
+	VFMADD231PS Y9, Y6, Y1
+	VMOVUPS (AX)(R9*1), Y10
+	VFMADD231PS Y10, Y8, Y1
+	VFMADD231PS Y10, Y7, Y2
+	VFMADD231PS Y10, Y6, Y3
+	VMOVUPS (AX)(R9*2), Y9
+	VFMADD231PS Y9, Y8, Y3
+	VFMADD231PS Y9, Y7, Y4
+	VFMADD231PS Y9, Y6, Y5
+	TESTQ R8, R8
+	JNE skip3
+	VMOVUPS (AX)(R15*1), Y10
+	VFMADD231PS Y10, Y8, Y5
+skip3:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y3, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y4, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y5, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack3x7AVX2(p *windowArgs)
+TEXT ·depthwiseBack3x7AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y7
+	VMOVUPS (R12)(R10*1), Y8
+	VMOVUPS (R12)(R10*2), Y9
+	MOVQ BX, AX
+	VMOVUPS (AX), Y10
+	VFMADD231PS Y10, Y8, Y0
+	VFMADD231PS Y10, Y7, Y1
+	VMOVUPS (AX)(R9*1), Y11
+	VFMADD231PS Y11, Y9, Y1
+	VFMADD231PS Y11, Y8, Y2
+	VFMADD231PS Y11, Y7, Y3
+	VMOVUPS (AX)(R9*2), Y10
+	VFMADD231PS Y10, Y9, Y3
+	VFMADD231PS Y10, Y8, Y4
+	VFMADD231PS Y10, Y7, Y5
+	TESTQ R8, R8
+	JNE skip3
+	VMOVUPS (AX)(R15*1), Y11
+	VFMADD231PS Y11, Y9, Y5
+	VFMADD231PS Y11, Y8, Y6
+skip3:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y3, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y4, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y5, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y6, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack3x8AVX2(p *windowArgs)
+TEXT ·depthwiseBack3x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y8
+	VMOVUPS (R12)(R10*1), Y9
+	VMOVUPS (R12)(R10*2), Y10
+	MOVQ BX, AX
+	VMOVUPS (AX), Y11
+	VFMADD231PS Y11, Y9, Y0
+	VFMADD231PS Y11, Y8, Y1
+	VMOVUPS (AX)(R9*1), Y12
+	VFMADD231PS Y12, Y10, Y1
+	VFMADD231PS Y12, Y9, Y2
+	VFMADD231PS Y12, Y8, Y3
+	VMOVUPS (AX)(R9*2), Y11
+	VFMADD231PS Y11, Y10, Y3
+	VFMADD231PS Y11, Y9, Y4
+	VFMADD231PS Y11, Y8, Y5
+	VMOVUPS (AX)(R15*1), Y12
+	VFMADD231PS Y12, Y10, Y5
+	VFMADD231PS Y12, Y9, Y6
+	VFMADD231PS Y12, Y8, Y7
+	LEAQ (AX)(R9*4), AX
+	TESTQ R8, R8
+	JNE skip4
+	VMOVUPS (AX), Y11
+	VFMADD231PS Y11, Y10, Y7
+skip4:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y3, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y4, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y5, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y6, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y7, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func tapGradient5AVX2(p *tapGradientArgs)
+TEXT ·tapGradient5AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (tapGradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (tapGradientArgs_ywalk+walk_pixel)(DI), R9
+	MOVQ tapGradientArgs_pix(DI), R10
+	LEAQ (R10)(R10*2), R15
+	XORQ R14, R14
+one:
+	CMPQ R14, tapGradientArgs_end(DI)
+	JEQ done
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	MOVQ tapGradientArgs_x(DI), SI
+	ADDQ R14, SI
+	MOVQ tapGradientArgs_row(DI), BX
+	LEAQ (SI)(BX*1), AX
+	MOVQ tapGradientArgs_y(DI), BX
+	ADDQ R14, BX
+	MOVQ tapGradientArgs_nn(DI), CX
+	MOVQ CX, tapGradientArgs_left(DI)
+one0image:
+	MOVQ tapGradientArgs_ny(DI), R11
+one0row:
+	MOVQ tapGradientArgs_nx(DI), CX
+	PCALIGN $32
+one0pixel:
+	VMOVUPS 0(BX), Y10
+	VFMADD231PS 0(SI), Y10, Y0
+	VFMADD231PS 0(SI)(R10*1), Y10, Y1
+	VFMADD231PS 0(SI)(R10*2), Y10, Y2
+	VFMADD231PS 0(SI)(R15*1), Y10, Y3
+	VFMADD231PS 0(SI)(R10*4), Y10, Y4
+	VFMADD231PS 0(AX), Y10, Y5
+	VFMADD231PS 0(AX)(R10*1), Y10, Y6
+	VFMADD231PS 0(AX)(R10*2), Y10, Y7
+	VFMADD231PS 0(AX)(R15*1), Y10, Y8
+	VFMADD231PS 0(AX)(R10*4), Y10, Y9
+	ADDQ R8, SI
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE one0pixel
+	MOVQ (tapGradientArgs_xwalk+walk_row)(DI), CX
+	ADDQ CX, SI
+	ADDQ CX, AX
+	ADDQ (tapGradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R11
+	JNE one0row
+	MOVQ (tapGradientArgs_xwalk+walk_image)(DI), CX
+	ADDQ CX, SI
+	ADDQ CX, AX
+	ADDQ (tapGradientArgs_ywalk+walk_image)(DI), BX
+	DECQ tapGradientArgs_left(DI)
+	JNE one0image
+	MOVQ tapGradientArgs_g(DI), SI
+	ADDQ R14, SI
+	MOVQ tapGradientArgs_gtap(DI), BX
+	VADDPS 0(SI), Y0, Y0
+	VMOVUPS Y0, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y1, Y1
+	VMOVUPS Y1, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y2, Y2
+	VMOVUPS Y2, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y3, Y3
+	VMOVUPS Y3, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y4, Y4
+	VMOVUPS Y4, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y5, Y5
+	VMOVUPS Y5, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y6, Y6
+	VMOVUPS Y6, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y7, Y7
+	VMOVUPS Y7, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y8, Y8
+	VMOVUPS Y8, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y9, Y9
+	VMOVUPS Y9, 0(SI)
+	ADDQ BX, SI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	MOVQ tapGradientArgs_x(DI), SI
+	ADDQ R14, SI
+	MOVQ tapGradientArgs_row(DI), BX
+	ADDQ BX, SI
+	ADDQ BX, SI
+	LEAQ (SI)(BX*1), AX
+	MOVQ tapGradientArgs_y(DI), BX
+	ADDQ R14, BX
+	MOVQ tapGradientArgs_nn(DI), CX
+	MOVQ CX, tapGradientArgs_left(DI)
+one2image:
+	MOVQ tapGradientArgs_ny(DI), R11
+one2row:
+	MOVQ tapGradientArgs_nx(DI), CX
+	PCALIGN $32
+one2pixel:
+	VMOVUPS 0(BX), Y10
+	VFMADD231PS 0(SI), Y10, Y0
+	VFMADD231PS 0(SI)(R10*1), Y10, Y1
+	VFMADD231PS 0(SI)(R10*2), Y10, Y2
+	VFMADD231PS 0(SI)(R15*1), Y10, Y3
+	VFMADD231PS 0(SI)(R10*4), Y10, Y4
+	VFMADD231PS 0(AX), Y10, Y5
+	VFMADD231PS 0(AX)(R10*1), Y10, Y6
+	VFMADD231PS 0(AX)(R10*2), Y10, Y7
+	VFMADD231PS 0(AX)(R15*1), Y10, Y8
+	VFMADD231PS 0(AX)(R10*4), Y10, Y9
+	ADDQ R8, SI
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE one2pixel
+	MOVQ (tapGradientArgs_xwalk+walk_row)(DI), CX
+	ADDQ CX, SI
+	ADDQ CX, AX
+	ADDQ (tapGradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R11
+	JNE one2row
+	MOVQ (tapGradientArgs_xwalk+walk_image)(DI), CX
+	ADDQ CX, SI
+	ADDQ CX, AX
+	ADDQ (tapGradientArgs_ywalk+walk_image)(DI), BX
+	DECQ tapGradientArgs_left(DI)
+	JNE one2image
+	MOVQ tapGradientArgs_g(DI), SI
+	ADDQ R14, SI
+	MOVQ tapGradientArgs_gtap(DI), BX
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	VADDPS 0(SI), Y0, Y0
+	VMOVUPS Y0, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y1, Y1
+	VMOVUPS Y1, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y2, Y2
+	VMOVUPS Y2, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y3, Y3
+	VMOVUPS Y3, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y4, Y4
+	VMOVUPS Y4, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y5, Y5
+	VMOVUPS Y5, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y6, Y6
+	VMOVUPS Y6, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y7, Y7
+	VMOVUPS Y7, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y8, Y8
+	VMOVUPS Y8, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y9, Y9
+	VMOVUPS Y9, 0(SI)
+	ADDQ BX, SI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	MOVQ tapGradientArgs_x(DI), SI
+	ADDQ R14, SI
+	MOVQ tapGradientArgs_row(DI), BX
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	MOVQ tapGradientArgs_y(DI), BX
+	ADDQ R14, BX
+	MOVQ tapGradientArgs_nn(DI), CX
+	MOVQ CX, tapGradientArgs_left(DI)
+one4image:
+	MOVQ tapGradientArgs_ny(DI), R11
+one4row:
+	MOVQ tapGradientArgs_nx(DI), CX
+	PCALIGN $32
+one4pixel:
+	VMOVUPS 0(BX), Y5
+	VFMADD231PS 0(SI), Y5, Y0
+	VFMADD231PS 0(SI)(R10*1), Y5, Y1
+	VFMADD231PS 0(SI)(R10*2), Y5, Y2
+	VFMADD231PS 0(SI)(R15*1), Y5, Y3
+	VFMADD231PS 0(SI)(R10*4), Y5, Y4
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE one4pixel
+	MOVQ (tapGradientArgs_xwalk+walk_row)(DI), CX
+	ADDQ CX, SI
+	ADDQ (tapGradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R11
+	JNE one4row
+	MOVQ (tapGradientArgs_xwalk+walk_image)(DI), CX
+	ADDQ CX, SI
+	ADDQ (tapGradientArgs_ywalk+walk_image)(DI), BX
+	DECQ tapGradientArgs_left(DI)
+	JNE one4image
+	MOVQ tapGradientArgs_g(DI), SI
+	ADDQ R14, SI
+	MOVQ tapGradientArgs_gtap(DI), BX
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	VADDPS 0(SI), Y0, Y0
+	VMOVUPS Y0, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y1, Y1
+	VMOVUPS Y1, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y2, Y2
+	VMOVUPS Y2, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y3, Y3
+	VMOVUPS Y3, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y4, Y4
+	VMOVUPS Y4, 0(SI)
+	ADDQ BX, SI
+	ADDQ $32, R14
+	JMP one
+done:
+	VZEROUPPER
+	RET
+
+// func depthwiseBack5x1AVX2(p *windowArgs)
+TEXT ·depthwiseBack5x1AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y1
+	VMOVUPS (R12)(R10*1), Y2
+	VMOVUPS (R12)(R10*2), Y3
+	LEAQ (R12)(R10*2), AX
+	VMOVUPS (AX)(R10*1), Y4
+	VMOVUPS (R12)(R10*4), Y5
+	MOVQ BX, AX
+	TESTQ CX, CX
+	JNE skip0
+	VMOVUPS (AX), Y6
+	VFMADD231PS Y6, Y1, Y0
+skip0:
+	VMOVUPS (AX)(R9*1), Y7
+	VFMADD231PS Y7, Y3, Y0
+	TESTQ R8, R8
+	JNE skip2
+	VMOVUPS (AX)(R9*2), Y6
+	VFMADD231PS Y6, Y5, Y0
+skip2:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack5x2AVX2(p *windowArgs)
+TEXT ·depthwiseBack5x2AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y2
+	VMOVUPS (R12)(R10*1), Y3
+	VMOVUPS (R12)(R10*2), Y4
+	LEAQ (R12)(R10*2), AX
+	VMOVUPS (AX)(R10*1), Y5
+	VMOVUPS (R12)(R10*4), Y6
+	MOVQ BX, AX
+	TESTQ CX, CX
+	JNE skip0
+	VMOVUPS (AX), Y7
+	VFMADD231PS Y7, Y2, Y0
+skip0:
+	VMOVUPS (AX)(R9*1), Y8
+	VFMADD231PS Y8, Y4, Y0
+	VFMADD231PS Y8, Y3, Y1
+	TESTQ R8, R8
+	JNE skip2
+	VMOVUPS (AX)(R9*2), Y7
+	VFMADD231PS Y7, Y6, Y0
+	VFMADD231PS Y7, Y5, Y1
+skip2:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack5x3AVX2(p *windowArgs)
+TEXT ·depthwiseBack5x3AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y3
+	VMOVUPS (R12)(R10*1), Y4
+	VMOVUPS (R12)(R10*2), Y5
+	LEAQ (R12)(R10*2), AX
+	VMOVUPS (AX)(R10*1), Y6
+	VMOVUPS (R12)(R10*4), Y7
+	MOVQ BX, AX
+	TESTQ CX, CX
+	JNE skip0
+	VMOVUPS (AX), Y8
+	VFMADD231PS Y8, Y3, Y0
+skip0:
+	VMOVUPS (AX)(R9*1), Y9
+	VFMADD231PS Y9, Y5, Y0
+	VFMADD231PS Y9, Y4, Y1
+	VFMADD231PS Y9, Y3, Y2
+	VMOVUPS (AX)(R9*2), Y8
+	VFMADD231PS Y8, Y7, Y0
+	VFMADD231PS Y8, Y6, Y1
+	VFMADD231PS Y8, Y5, Y2
+	TESTQ R8, R8
+	JNE skip3
+	VMOVUPS (AX)(R15*1), Y9
+	VFMADD231PS Y9, Y7, Y2
+skip3:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack5x4AVX2(p *windowArgs)
+TEXT ·depthwiseBack5x4AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y4
+	VMOVUPS (R12)(R10*1), Y5
+	VMOVUPS (R12)(R10*2), Y6
+	LEAQ (R12)(R10*2), AX
+	VMOVUPS (AX)(R10*1), Y7
+	VMOVUPS (R12)(R10*4), Y8
+	MOVQ BX, AX
+	TESTQ CX, CX
+	JNE skip0
+	VMOVUPS (AX), Y9
+	VFMADD231PS Y9, Y4, Y0
+skip0:
+	VMOVUPS (AX)(R9*1), Y10
+	VFMADD231PS Y10, Y6, Y0
+	VFMADD231PS Y10, Y5, Y1
+	VFMADD231PS Y10, Y4, Y2
+	VMOVUPS (AX)(R9*2), Y9
+	VFMADD231PS Y9, Y8, Y0
+	VFMADD231PS Y9, Y7, Y1
+	VFMADD231PS Y9, Y6, Y2
+	VFMADD231PS Y9, Y5, Y3
+	TESTQ R8, R8
+	JNE skip3
+	VMOVUPS (AX)(R15*1), Y10
+	VFMADD231PS Y10, Y8, Y2
+	VFMADD231PS Y10, Y7, Y3
+skip3:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y3, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack5x5AVX2(p *windowArgs)
+TEXT ·depthwiseBack5x5AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y5
+	VMOVUPS (R12)(R10*1), Y6
+	VMOVUPS (R12)(R10*2), Y7
+	LEAQ (R12)(R10*2), AX
+	VMOVUPS (AX)(R10*1), Y8
+	VMOVUPS (R12)(R10*4), Y9
+	MOVQ BX, AX
+	TESTQ CX, CX
+	JNE skip0
+	VMOVUPS (AX), Y10
+	VFMADD231PS Y10, Y5, Y0
+skip0:
+	VMOVUPS (AX)(R9*1), Y11
+	VFMADD231PS Y11, Y7, Y0
+	VFMADD231PS Y11, Y6, Y1
+	VFMADD231PS Y11, Y5, Y2
+	VMOVUPS (AX)(R9*2), Y10
+	VFMADD231PS Y10, Y9, Y0
+	VFMADD231PS Y10, Y8, Y1
+	VFMADD231PS Y10, Y7, Y2
+	VFMADD231PS Y10, Y6, Y3
+	VFMADD231PS Y10, Y5, Y4
+	VMOVUPS (AX)(R15*1), Y11
+	VFMADD231PS Y11, Y9, Y2
+	VFMADD231PS Y11, Y8, Y3
+	VFMADD231PS Y11, Y7, Y4
+	LEAQ (AX)(R9*4), AX
+	TESTQ R8, R8
+	JNE skip4
+	VMOVUPS (AX), Y10
+	VFMADD231PS Y10, Y9, Y4
+skip4:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y3, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y4, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack5x6AVX2(p *windowArgs)
+TEXT ·depthwiseBack5x6AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y6
+	VMOVUPS (R12)(R10*1), Y7
+	VMOVUPS (R12)(R10*2), Y8
+	LEAQ (R12)(R10*2), AX
+	VMOVUPS (AX)(R10*1), Y9
+	VMOVUPS (R12)(R10*4), Y10
+	MOVQ BX, AX
+	TESTQ CX, CX
+	JNE skip0
+	VMOVUPS (AX), Y11
+	VFMADD231PS Y11, Y6, Y0
+skip0:
+	VMOVUPS (AX)(R9*1), Y12
+	VFMADD231PS Y12, Y8, Y0
+	VFMADD231PS Y12, Y7, Y1
+	VFMADD231PS Y12, Y6, Y2
+	VMOVUPS (AX)(R9*2), Y11
+	VFMADD231PS Y11, Y10, Y0
+	VFMADD231PS Y11, Y9, Y1
+	VFMADD231PS Y11, Y8, Y2
+	VFMADD231PS Y11, Y7, Y3
+	VFMADD231PS Y11, Y6, Y4
+	VMOVUPS (AX)(R15*1), Y12
+	VFMADD231PS Y12, Y10, Y2
+	VFMADD231PS Y12, Y9, Y3
+	VFMADD231PS Y12, Y8, Y4
+	VFMADD231PS Y12, Y7, Y5
+	LEAQ (AX)(R9*4), AX
+	TESTQ R8, R8
+	JNE skip4
+	VMOVUPS (AX), Y11
+	VFMADD231PS Y11, Y10, Y4
+	VFMADD231PS Y11, Y9, Y5
+skip4:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y3, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y4, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y5, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack5x7AVX2(p *windowArgs)
+TEXT ·depthwiseBack5x7AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y7
+	VMOVUPS (R12)(R10*1), Y8
+	VMOVUPS (R12)(R10*2), Y9
+	LEAQ (R12)(R10*2), AX
+	VMOVUPS (AX)(R10*1), Y10
+	VMOVUPS (R12)(R10*4), Y11
+	MOVQ BX, AX
+	TESTQ CX, CX
+	JNE skip0
+	VMOVUPS (AX), Y12
+	VFMADD231PS Y12, Y7, Y0
+skip0:
+	VMOVUPS (AX)(R9*1), Y13
+	VFMADD231PS Y13, Y9, Y0
+	VFMADD231PS Y13, Y8, Y1
+	VFMADD231PS Y13, Y7, Y2
+	VMOVUPS (AX)(R9*2), Y12
+	VFMADD231PS Y12, Y11, Y0
+	VFMADD231PS Y12, Y10, Y1
+	VFMADD231PS Y12, Y9, Y2
+	VFMADD231PS Y12, Y8, Y3
+	VFMADD231PS Y12, Y7, Y4
+	VMOVUPS (AX)(R15*1), Y13
+	VFMADD231PS Y13, Y11, Y2
+	VFMADD231PS Y13, Y10, Y3
+	VFMADD231PS Y13, Y9, Y4
+	VFMADD231PS Y13, Y8, Y5
+	VFMADD231PS Y13, Y7, Y6
+	LEAQ (AX)(R9*4), AX
+	VMOVUPS (AX), Y12
+	VFMADD231PS Y12, Y11, Y4
+	VFMADD231PS Y12, Y10, Y5
+	VFMADD231PS Y12, Y9, Y6
+	TESTQ R8, R8
+	JNE skip5
+	VMOVUPS (AX)(R9*1), Y13
+	VFMADD231PS Y13, Y11, Y6
+skip5:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y3, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y4, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y5, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y6, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack5x8AVX2(p *windowArgs)
+TEXT ·depthwiseBack5x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y8
+	VMOVUPS (R12)(R10*1), Y9
+	VMOVUPS (R12)(R10*2), Y10
+	LEAQ (R12)(R10*2), AX
+	VMOVUPS (AX)(R10*1), Y11
+	VMOVUPS (R12)(R10*4), Y12
+	MOVQ BX, AX
+	TESTQ CX, CX
+	JNE skip0
+	VMOVUPS (AX), Y13
+	VFMADD231PS Y13, Y8, Y0
+skip0:
+	VMOVUPS (AX)(R9*1), Y14
+	VFMADD231PS Y14, Y10, Y0
+	VFMADD231PS Y14, Y9, Y1
+	VFMADD231PS Y14, Y8, Y2
+	VMOVUPS (AX)(R9*2), Y13
+	VFMADD231PS Y13, Y12, Y0
+	VFMADD231PS Y13, Y11, Y1
+	VFMADD231PS Y13, Y10, Y2
+	VFMADD231PS Y13, Y9, Y3
+	VFMADD231PS Y13, Y8, Y4
+	VMOVUPS (AX)(R15*1), Y14
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y11, Y3
+	VFMADD231PS Y14, Y10, Y4
+	VFMADD231PS Y14, Y9, Y5
+	VFMADD231PS Y14, Y8, Y6
+	LEAQ (AX)(R9*4), AX
+	VMOVUPS (AX), Y13
+	VFMADD231PS Y13, Y12, Y4
+	VFMADD231PS Y13, Y11, Y5
+	VFMADD231PS Y13, Y10, Y6
+	VFMADD231PS Y13, Y9, Y7
+	TESTQ R8, R8
+	JNE skip5
+	VMOVUPS (AX)(R9*1), Y14
+	VFMADD231PS Y14, Y12, Y6
+	VFMADD231PS Y14, Y11, Y7
+skip5:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y3, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y4, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y5, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y6, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y7, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
 // func normPixelsAVX2(p *pixelArgs)
 TEXT ·normPixelsAVX2(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), DI
@@ -14214,11 +15819,11 @@ widepixel:
 	ADDQ $96, R14
 	JMP wide
 widedone:
-one:
-	MOVQ pixelArgs_end(DI), R13
-	SUBQ R14, R13
+	TESTQ R13, R13
+	JEQ done
+rest1:
 	CMPQ R13, $32
-	JLT onedone
+	JGT rest1done
 	MOVQ pixelArgs_scale(DI), AX
 	VMOVUPS 0(AX)(R14*1), Y0
 	MOVQ pixelArgs_shift(DI), AX
@@ -14230,12 +15835,12 @@ one:
 	MOVQ pixelArgs_y(DI), DX
 	ADDQ R14, DX
 	MOVQ pixelArgs_nn(DI), R12
-oneimage:
+rest1image:
 	MOVQ pixelArgs_ny(DI), R11
-onerow:
+rest1row:
 	MOVQ pixelArgs_nx(DI), CX
 	PCALIGN $32
-onepixel:
+rest1pixel:
 	VMOVUPS 0(SI), Y2
 	VFMADD213PS Y1, Y0, Y2
 	VMAXPS Y2, Y14, Y2
@@ -14244,18 +15849,64 @@ onepixel:
 	ADDQ R8, SI
 	ADDQ R10, DX
 	DECQ CX
-	JNE onepixel
+	JNE rest1pixel
 	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
 	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
 	DECQ R11
-	JNE onerow
+	JNE rest1row
 	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
 	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
 	DECQ R12
-	JNE oneimage
-	ADDQ $32, R14
-	JMP one
-onedone:
+	JNE rest1image
+	JMP done
+rest1done:
+rest2:
+	CMPQ R13, $64
+	JGT rest2done
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VMOVUPS 32(AX)(R14*1), Y2
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VMOVUPS 32(AX)(R14*1), Y3
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+rest2image:
+	MOVQ pixelArgs_ny(DI), R11
+rest2row:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+rest2pixel:
+	VMOVUPS 0(SI), Y4
+	VMOVUPS 32(SI), Y6
+	VFMADD213PS Y1, Y0, Y4
+	VFMADD213PS Y3, Y2, Y6
+	VMAXPS Y4, Y14, Y4
+	VMAXPS Y6, Y14, Y6
+	VMINPS Y4, Y15, Y4
+	VMINPS Y6, Y15, Y6
+	VMOVUPS Y4, 0(DX)
+	VMOVUPS Y6, 32(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE rest2pixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE rest2row
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE rest2image
+	JMP done
+rest2done:
+done:
 	VZEROUPPER
 	RET
 
@@ -14333,11 +15984,11 @@ widepixel:
 	ADDQ $96, R14
 	JMP wide
 widedone:
-one:
-	MOVQ pixelArgs_end(DI), R13
-	SUBQ R14, R13
+	TESTQ R13, R13
+	JEQ done
+rest1:
 	CMPQ R13, $32
-	JLT onedone
+	JGT rest1done
 	MOVQ pixelArgs_scale(DI), AX
 	VMOVUPS 0(AX)(R14*1), Y0
 	MOVQ pixelArgs_shift(DI), AX
@@ -14351,12 +16002,12 @@ one:
 	MOVQ pixelArgs_y(DI), DX
 	ADDQ R14, DX
 	MOVQ pixelArgs_nn(DI), R12
-oneimage:
+rest1image:
 	MOVQ pixelArgs_ny(DI), R11
-onerow:
+rest1row:
 	MOVQ pixelArgs_nx(DI), CX
 	PCALIGN $32
-onepixel:
+rest1pixel:
 	VMOVUPS 0(SI), Y2
 	VFMADD213PS Y1, Y0, Y2
 	VMOVUPS 0(BX), Y3
@@ -14368,20 +16019,75 @@ onepixel:
 	ADDQ R9, BX
 	ADDQ R10, DX
 	DECQ CX
-	JNE onepixel
+	JNE rest1pixel
 	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
 	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
 	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
 	DECQ R11
-	JNE onerow
+	JNE rest1row
 	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
 	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
 	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
 	DECQ R12
-	JNE oneimage
-	ADDQ $32, R14
-	JMP one
-onedone:
+	JNE rest1image
+	JMP done
+rest1done:
+rest2:
+	CMPQ R13, $64
+	JGT rest2done
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VMOVUPS 32(AX)(R14*1), Y2
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VMOVUPS 32(AX)(R14*1), Y3
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+rest2image:
+	MOVQ pixelArgs_ny(DI), R11
+rest2row:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+rest2pixel:
+	VMOVUPS 0(SI), Y4
+	VMOVUPS 32(SI), Y6
+	VFMADD213PS Y1, Y0, Y4
+	VFMADD213PS Y3, Y2, Y6
+	VMOVUPS 0(BX), Y5
+	VMOVUPS 32(BX), Y7
+	VADDPS Y5, Y4, Y4
+	VADDPS Y7, Y6, Y6
+	VMAXPS Y4, Y14, Y4
+	VMAXPS Y6, Y14, Y6
+	VMINPS Y4, Y15, Y4
+	VMINPS Y6, Y15, Y6
+	VMOVUPS Y4, 0(DX)
+	VMOVUPS Y6, 32(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE rest2pixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE rest2row
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE rest2image
+	JMP done
+rest2done:
+done:
 	VZEROUPPER
 	RET
 
@@ -14471,11 +16177,11 @@ widepixel:
 	ADDQ $64, R14
 	JMP wide
 widedone:
-one:
-	MOVQ pixelArgs_end(DI), R13
-	SUBQ R14, R13
+	TESTQ R13, R13
+	JEQ done
+rest1:
 	CMPQ R13, $32
-	JLT onedone
+	JGT rest1done
 	MOVQ pixelArgs_scale(DI), AX
 	VMOVUPS 0(AX)(R14*1), Y0
 	MOVQ pixelArgs_shift(DI), AX
@@ -14491,12 +16197,12 @@ one:
 	MOVQ pixelArgs_d(DI), BX
 	ADDQ R14, BX
 	MOVQ pixelArgs_nn(DI), R12
-oneimage:
+rest1image:
 	MOVQ pixelArgs_ny(DI), R11
-onerow:
+rest1row:
 	MOVQ pixelArgs_nx(DI), CX
 	PCALIGN $32
-onepixel:
+rest1pixel:
 	VMOVUPS 0(SI), Y5
 	VFMADD213PS Y1, Y0, Y5
 	VCMPPS $2, Y14, Y5, Y6
@@ -14510,15 +16216,15 @@ onepixel:
 	ADDQ R8, SI
 	ADDQ R9, BX
 	DECQ CX
-	JNE onepixel
+	JNE rest1pixel
 	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
 	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
 	DECQ R11
-	JNE onerow
+	JNE rest1row
 	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
 	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
 	DECQ R12
-	JNE oneimage
+	JNE rest1image
 	MOVQ pixelArgs_sum(DI), AX
 	VMOVUPS 0(AX)(R14*1), Y5
 	VADDPS Y3, Y5, Y5
@@ -14527,9 +16233,9 @@ onepixel:
 	VMOVUPS 0(AX)(R14*1), Y5
 	VADDPS Y4, Y5, Y5
 	VMOVUPS Y5, 0(AX)(R14*1)
-	ADDQ $32, R14
-	JMP one
-onedone:
+	JMP done
+rest1done:
+done:
 	VZEROUPPER
 	RET
 
@@ -14613,11 +16319,11 @@ widepixel:
 	ADDQ $64, R14
 	JMP wide
 widedone:
-one:
-	MOVQ pixelArgs_end(DI), R13
-	SUBQ R14, R13
+	TESTQ R13, R13
+	JEQ done
+rest1:
 	CMPQ R13, $32
-	JLT onedone
+	JGT rest1done
 	MOVQ pixelArgs_scale(DI), AX
 	VMOVUPS 0(AX)(R14*1), Y0
 	MOVQ pixelArgs_shift(DI), AX
@@ -14637,12 +16343,12 @@ one:
 	MOVQ pixelArgs_y(DI), DX
 	ADDQ R14, DX
 	MOVQ pixelArgs_nn(DI), R12
-oneimage:
+rest1image:
 	MOVQ pixelArgs_ny(DI), R11
-onerow:
+rest1row:
 	MOVQ pixelArgs_nx(DI), CX
 	PCALIGN $32
-onepixel:
+rest1pixel:
 	VMOVUPS 0(SI), Y5
 	VFMADD213PS Y1, Y0, Y5
 	VCMPPS $2, Y14, Y5, Y6
@@ -14657,20 +16363,20 @@ onepixel:
 	ADDQ R9, BX
 	ADDQ R10, DX
 	DECQ CX
-	JNE onepixel
+	JNE rest1pixel
 	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
 	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
 	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
 	DECQ R11
-	JNE onerow
+	JNE rest1row
 	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
 	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
 	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
 	DECQ R12
-	JNE oneimage
-	ADDQ $32, R14
-	JMP one
-onedone:
+	JNE rest1image
+	JMP done
+rest1done:
+done:
 	VZEROUPPER
 	RET
 
@@ -14777,11 +16483,11 @@ widepixel:
 	ADDQ $64, R14
 	JMP wide
 widedone:
-one:
-	MOVQ pixelArgs_end(DI), R13
-	SUBQ R14, R13
+	TESTQ R13, R13
+	JEQ done
+rest1:
 	CMPQ R13, $32
-	JLT onedone
+	JGT rest1done
 	MOVQ pixelArgs_scale(DI), AX
 	VMOVUPS 0(AX)(R14*1), Y0
 	MOVQ pixelArgs_shift(DI), AX
@@ -14791,12 +16497,12 @@ one:
 	MOVQ pixelArgs_y(DI), DX
 	ADDQ R14, DX
 	MOVQ pixelArgs_nn(DI), R12
-oneimage:
+rest1image:
 	MOVQ pixelArgs_ny(DI), R11
-onerow:
+rest1row:
 	MOVQ pixelArgs_nx(DI), CX
 	PCALIGN $32
-onepixel:
+rest1pixel:
 	VMOVUPS 0(SI), Y2
 	VFMADD213PS Y1, Y0, Y2
 	VXORPS expAVX2<>+384(SB), Y2, Y2
@@ -14830,18 +16536,18 @@ onepixel:
 	ADDQ R8, SI
 	ADDQ R10, DX
 	DECQ CX
-	JNE onepixel
+	JNE rest1pixel
 	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
 	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
 	DECQ R11
-	JNE onerow
+	JNE rest1row
 	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
 	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
 	DECQ R12
-	JNE oneimage
-	ADDQ $32, R14
-	JMP one
-onedone:
+	JNE rest1image
+	JMP done
+rest1done:
+done:
 	VZEROUPPER
 	RET
 
@@ -14962,11 +16668,11 @@ widepixel:
 	ADDQ $64, R14
 	JMP wide
 widedone:
-one:
-	MOVQ pixelArgs_end(DI), R13
-	SUBQ R14, R13
+	TESTQ R13, R13
+	JEQ done
+rest1:
 	CMPQ R13, $32
-	JLT onedone
+	JGT rest1done
 	MOVQ pixelArgs_scale(DI), AX
 	VMOVUPS 0(AX)(R14*1), Y0
 	MOVQ pixelArgs_shift(DI), AX
@@ -14978,12 +16684,12 @@ one:
 	MOVQ pixelArgs_y(DI), DX
 	ADDQ R14, DX
 	MOVQ pixelArgs_nn(DI), R12
-oneimage:
+rest1image:
 	MOVQ pixelArgs_ny(DI), R11
-onerow:
+rest1row:
 	MOVQ pixelArgs_nx(DI), CX
 	PCALIGN $32
-onepixel:
+rest1pixel:
 	VMOVUPS 0(SI), Y2
 	VFMADD213PS Y1, Y0, Y2
 	VMOVUPS 0(BX), Y3
@@ -15022,20 +16728,20 @@ onepixel:
 	ADDQ R9, BX
 	ADDQ R10, DX
 	DECQ CX
-	JNE onepixel
+	JNE rest1pixel
 	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
 	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
 	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
 	DECQ R11
-	JNE onerow
+	JNE rest1row
 	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
 	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
 	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
 	DECQ R12
-	JNE oneimage
-	ADDQ $32, R14
-	JMP one
-onedone:
+	JNE rest1image
+	JMP done
+rest1done:
+done:
 	VZEROUPPER
 	RET
 
@@ -15045,11 +16751,11 @@ TEXT ·reduceSiLUPixelsAVX2(SB), NOSPLIT, $0-8
 	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
 	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
 	XORQ R14, R14
-one:
+wide:
 	MOVQ pixelArgs_end(DI), R13
 	SUBQ R14, R13
 	CMPQ R13, $32
-	JLT onedone
+	JLT widedone
 	MOVQ pixelArgs_scale(DI), AX
 	VMOVUPS 0(AX)(R14*1), Y0
 	MOVQ pixelArgs_shift(DI), AX
@@ -15063,12 +16769,12 @@ one:
 	MOVQ pixelArgs_d(DI), BX
 	ADDQ R14, BX
 	MOVQ pixelArgs_nn(DI), R12
-oneimage:
+wideimage:
 	MOVQ pixelArgs_ny(DI), R11
-onerow:
+widerow:
 	MOVQ pixelArgs_nx(DI), CX
 	PCALIGN $32
-onepixel:
+widepixel:
 	VMOVUPS 0(SI), Y5
 	VFMADD213PS Y1, Y0, Y5
 	VXORPS expAVX2<>+384(SB), Y5, Y5
@@ -15110,15 +16816,15 @@ onepixel:
 	ADDQ R8, SI
 	ADDQ R9, BX
 	DECQ CX
-	JNE onepixel
+	JNE widepixel
 	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
 	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
 	DECQ R11
-	JNE onerow
+	JNE widerow
 	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
 	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
 	DECQ R12
-	JNE oneimage
+	JNE wideimage
 	MOVQ pixelArgs_sum(DI), AX
 	VMOVUPS 0(AX)(R14*1), Y5
 	VADDPS Y3, Y5, Y5
@@ -15128,8 +16834,11 @@ onepixel:
 	VADDPS Y4, Y5, Y5
 	VMOVUPS Y5, 0(AX)(R14*1)
 	ADDQ $32, R14
-	JMP one
-onedone:
+	JMP wide
+widedone:
+	TESTQ R13, R13
+	JEQ done
+done:
 	VZEROUPPER
 	RET
 
@@ -15140,11 +16849,11 @@ TEXT ·applySiLUPixelsAVX2(SB), NOSPLIT, $0-8
 	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
 	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
 	XORQ R14, R14
-one:
+wide:
 	MOVQ pixelArgs_end(DI), R13
 	SUBQ R14, R13
 	CMPQ R13, $32
-	JLT onedone
+	JLT widedone
 	MOVQ pixelArgs_scale(DI), AX
 	VMOVUPS 0(AX)(R14*1), Y0
 	MOVQ pixelArgs_shift(DI), AX
@@ -15162,12 +16871,12 @@ one:
 	MOVQ pixelArgs_y(DI), DX
 	ADDQ R14, DX
 	MOVQ pixelArgs_nn(DI), R12
-oneimage:
+wideimage:
 	MOVQ pixelArgs_ny(DI), R11
-onerow:
+widerow:
 	MOVQ pixelArgs_nx(DI), CX
 	PCALIGN $32
-onepixel:
+widepixel:
 	VMOVUPS 0(SI), Y5
 	VFMADD213PS Y1, Y0, Y5
 	VXORPS expAVX2<>+384(SB), Y5, Y5
@@ -15210,20 +16919,23 @@ onepixel:
 	ADDQ R9, BX
 	ADDQ R10, DX
 	DECQ CX
-	JNE onepixel
+	JNE widepixel
 	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
 	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
 	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
 	DECQ R11
-	JNE onerow
+	JNE widerow
 	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
 	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
 	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
 	DECQ R12
-	JNE oneimage
+	JNE wideimage
 	ADDQ $32, R14
-	JMP one
-onedone:
+	JMP wide
+widedone:
+	TESTQ R13, R13
+	JEQ done
+done:
 	VZEROUPPER
 	RET
 
@@ -15324,11 +17036,11 @@ widepixel:
 	ADDQ $64, R14
 	JMP wide
 widedone:
-one:
-	MOVQ pixelArgs_end(DI), R13
-	SUBQ R14, R13
+	TESTQ R13, R13
+	JEQ done
+rest1:
 	CMPQ R13, $32
-	JLT onedone
+	JGT rest1done
 	MOVQ pixelArgs_scale(DI), AX
 	VMOVUPS 0(AX)(R14*1), Y0
 	MOVQ pixelArgs_shift(DI), AX
@@ -15338,12 +17050,12 @@ one:
 	MOVQ pixelArgs_y(DI), DX
 	ADDQ R14, DX
 	MOVQ pixelArgs_nn(DI), R12
-oneimage:
+rest1image:
 	MOVQ pixelArgs_ny(DI), R11
-onerow:
+rest1row:
 	MOVQ pixelArgs_nx(DI), CX
 	PCALIGN $32
-onepixel:
+rest1pixel:
 	VMOVUPS 0(SI), Y2
 	VFMADD213PS Y1, Y0, Y2
 	VXORPS expAVX2<>+384(SB), Y2, Y2
@@ -15374,18 +17086,18 @@ onepixel:
 	ADDQ R8, SI
 	ADDQ R10, DX
 	DECQ CX
-	JNE onepixel
+	JNE rest1pixel
 	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
 	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
 	DECQ R11
-	JNE onerow
+	JNE rest1row
 	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
 	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
 	DECQ R12
-	JNE oneimage
-	ADDQ $32, R14
-	JMP one
-onedone:
+	JNE rest1image
+	JMP done
+rest1done:
+done:
 	VZEROUPPER
 	RET
 
@@ -15496,11 +17208,11 @@ widepixel:
 	ADDQ $64, R14
 	JMP wide
 widedone:
-one:
-	MOVQ pixelArgs_end(DI), R13
-	SUBQ R14, R13
+	TESTQ R13, R13
+	JEQ done
+rest1:
 	CMPQ R13, $32
-	JLT onedone
+	JGT rest1done
 	MOVQ pixelArgs_scale(DI), AX
 	VMOVUPS 0(AX)(R14*1), Y0
 	MOVQ pixelArgs_shift(DI), AX
@@ -15512,12 +17224,12 @@ one:
 	MOVQ pixelArgs_y(DI), DX
 	ADDQ R14, DX
 	MOVQ pixelArgs_nn(DI), R12
-oneimage:
+rest1image:
 	MOVQ pixelArgs_ny(DI), R11
-onerow:
+rest1row:
 	MOVQ pixelArgs_nx(DI), CX
 	PCALIGN $32
-onepixel:
+rest1pixel:
 	VMOVUPS 0(SI), Y2
 	VFMADD213PS Y1, Y0, Y2
 	VMOVUPS 0(BX), Y3
@@ -15551,20 +17263,20 @@ onepixel:
 	ADDQ R9, BX
 	ADDQ R10, DX
 	DECQ CX
-	JNE onepixel
+	JNE rest1pixel
 	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
 	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
 	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
 	DECQ R11
-	JNE onerow
+	JNE rest1row
 	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
 	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
 	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
 	DECQ R12
-	JNE oneimage
-	ADDQ $32, R14
-	JMP one
-onedone:
+	JNE rest1image
+	JMP done
+rest1done:
+done:
 	VZEROUPPER
 	RET
 
@@ -15574,11 +17286,11 @@ TEXT ·reduceSigmoidPixelsAVX2(SB), NOSPLIT, $0-8
 	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
 	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
 	XORQ R14, R14
-one:
+wide:
 	MOVQ pixelArgs_end(DI), R13
 	SUBQ R14, R13
 	CMPQ R13, $32
-	JLT onedone
+	JLT widedone
 	MOVQ pixelArgs_scale(DI), AX
 	VMOVUPS 0(AX)(R14*1), Y0
 	MOVQ pixelArgs_shift(DI), AX
@@ -15592,12 +17304,12 @@ one:
 	MOVQ pixelArgs_d(DI), BX
 	ADDQ R14, BX
 	MOVQ pixelArgs_nn(DI), R12
-oneimage:
+wideimage:
 	MOVQ pixelArgs_ny(DI), R11
-onerow:
+widerow:
 	MOVQ pixelArgs_nx(DI), CX
 	PCALIGN $32
-onepixel:
+widepixel:
 	VMOVUPS 0(SI), Y5
 	VFMADD213PS Y1, Y0, Y5
 	VXORPS expAVX2<>+384(SB), Y5, Y5
@@ -15636,15 +17348,15 @@ onepixel:
 	ADDQ R8, SI
 	ADDQ R9, BX
 	DECQ CX
-	JNE onepixel
+	JNE widepixel
 	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
 	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
 	DECQ R11
-	JNE onerow
+	JNE widerow
 	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
 	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
 	DECQ R12
-	JNE oneimage
+	JNE wideimage
 	MOVQ pixelArgs_sum(DI), AX
 	VMOVUPS 0(AX)(R14*1), Y5
 	VADDPS Y3, Y5, Y5
@@ -15654,8 +17366,11 @@ onepixel:
 	VADDPS Y4, Y5, Y5
 	VMOVUPS Y5, 0(AX)(R14*1)
 	ADDQ $32, R14
-	JMP one
-onedone:
+	JMP wide
+widedone:
+	TESTQ R13, R13
+	JEQ done
+done:
 	VZEROUPPER
 	RET
 
@@ -15666,11 +17381,11 @@ TEXT ·applySigmoidPixelsAVX2(SB), NOSPLIT, $0-8
 	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
 	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
 	XORQ R14, R14
-one:
+wide:
 	MOVQ pixelArgs_end(DI), R13
 	SUBQ R14, R13
 	CMPQ R13, $32
-	JLT onedone
+	JLT widedone
 	MOVQ pixelArgs_scale(DI), AX
 	VMOVUPS 0(AX)(R14*1), Y0
 	MOVQ pixelArgs_shift(DI), AX
@@ -15688,12 +17403,12 @@ one:
 	MOVQ pixelArgs_y(DI), DX
 	ADDQ R14, DX
 	MOVQ pixelArgs_nn(DI), R12
-oneimage:
+wideimage:
 	MOVQ pixelArgs_ny(DI), R11
-onerow:
+widerow:
 	MOVQ pixelArgs_nx(DI), CX
 	PCALIGN $32
-onepixel:
+widepixel:
 	VMOVUPS 0(SI), Y5
 	VFMADD213PS Y1, Y0, Y5
 	VXORPS expAVX2<>+384(SB), Y5, Y5
@@ -15733,20 +17448,23 @@ onepixel:
 	ADDQ R9, BX
 	ADDQ R10, DX
 	DECQ CX
-	JNE onepixel
+	JNE widepixel
 	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
 	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
 	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
 	DECQ R11
-	JNE onerow
+	JNE widerow
 	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
 	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
 	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
 	DECQ R12
-	JNE oneimage
+	JNE wideimage
 	ADDQ $32, R14
-	JMP one
-onedone:
+	JMP wide
+widedone:
+	TESTQ R13, R13
+	JEQ done
+done:
 	VZEROUPPER
 	RET
 
@@ -15812,11 +17530,11 @@ widepixel:
 	ADDQ $64, R14
 	JMP wide
 widedone:
-one:
-	MOVQ pixelArgs_end(DI), R13
-	SUBQ R14, R13
+	TESTQ R13, R13
+	JEQ done
+rest1:
 	CMPQ R13, $32
-	JLT onedone
+	JGT rest1done
 	MOVQ pixelArgs_a(DI), AX
 	VMOVUPS 0(AX)(R14*1), Y0
 	VXORPS Y1, Y1, Y1
@@ -15826,25 +17544,25 @@ one:
 	MOVQ pixelArgs_z(DI), SI
 	ADDQ R14, SI
 	MOVQ pixelArgs_nn(DI), R12
-oneimage:
+rest1image:
 	MOVQ pixelArgs_ny(DI), R11
-onerow:
+rest1row:
 	MOVQ pixelArgs_nx(DI), CX
 	PCALIGN $32
-onepixel:
+rest1pixel:
 	VMOVUPS 0(SI), Y3
 	VSUBPS Y0, Y3, Y3
 	VADDPS Y3, Y1, Y1
 	VFMADD231PS Y3, Y3, Y2
 	ADDQ R8, SI
 	DECQ CX
-	JNE onepixel
+	JNE rest1pixel
 	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
 	DECQ R11
-	JNE onerow
+	JNE rest1row
 	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
 	DECQ R12
-	JNE oneimage
+	JNE rest1image
 	MOVQ pixelArgs_sum(DI), AX
 	VMOVUPS 0(AX)(R14*1), Y3
 	VADDPS Y1, Y3, Y3
@@ -15853,9 +17571,9 @@ onepixel:
 	VMOVUPS 0(AX)(R14*1), Y3
 	VADDPS Y2, Y3, Y3
 	VMOVUPS Y3, 0(AX)(R14*1)
-	ADDQ $32, R14
-	JMP one
-onedone:
+	JMP done
+rest1done:
+done:
 	VZEROUPPER
 	RET
 
@@ -15927,11 +17645,11 @@ widepixel:
 	ADDQ $128, R14
 	JMP wide
 widedone:
-one:
-	MOVQ pixelArgs_end(DI), R13
-	SUBQ R14, R13
+	TESTQ R13, R13
+	JEQ done
+rest1:
 	CMPQ R13, $32
-	JLT onedone
+	JGT rest1done
 	VXORPS Y0, Y0, Y0
 	VBROADCASTSS pixelArgs_lo(DI), Y14
 	VBROADCASTSS pixelArgs_hi(DI), Y15
@@ -15940,33 +17658,130 @@ one:
 	MOVQ pixelArgs_d(DI), BX
 	ADDQ R14, BX
 	MOVQ pixelArgs_nn(DI), R12
-oneimage:
+rest1image:
 	MOVQ pixelArgs_ny(DI), R11
-onerow:
+rest1row:
 	MOVQ pixelArgs_nx(DI), CX
 	PCALIGN $32
-onepixel:
+rest1pixel:
 	VMOVUPS 0(SI), Y1
 	VMOVUPS 0(BX), Y2
 	VFMADD231PS Y2, Y1, Y0
 	ADDQ R8, SI
 	ADDQ R9, BX
 	DECQ CX
-	JNE onepixel
+	JNE rest1pixel
 	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
 	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
 	DECQ R11
-	JNE onerow
+	JNE rest1row
 	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
 	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
 	DECQ R12
-	JNE oneimage
+	JNE rest1image
 	MOVQ pixelArgs_sum(DI), AX
 	VMOVUPS 0(AX)(R14*1), Y1
 	VADDPS Y0, Y1, Y1
 	VMOVUPS Y1, 0(AX)(R14*1)
-	ADDQ $32, R14
-	JMP one
-onedone:
+	JMP done
+rest1done:
+rest2:
+	CMPQ R13, $64
+	JGT rest2done
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+rest2image:
+	MOVQ pixelArgs_ny(DI), R11
+rest2row:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+rest2pixel:
+	VMOVUPS 0(SI), Y2
+	VMOVUPS 32(SI), Y4
+	VMOVUPS 0(BX), Y3
+	VMOVUPS 32(BX), Y5
+	VFMADD231PS Y3, Y2, Y0
+	VFMADD231PS Y5, Y4, Y1
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE rest2pixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE rest2row
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE rest2image
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y2
+	VADDPS Y0, Y2, Y2
+	VMOVUPS Y2, 0(AX)(R14*1)
+	VMOVUPS 32(AX)(R14*1), Y4
+	VADDPS Y1, Y4, Y4
+	VMOVUPS Y4, 32(AX)(R14*1)
+	JMP done
+rest2done:
+rest3:
+	CMPQ R13, $96
+	JGT rest3done
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+rest3image:
+	MOVQ pixelArgs_ny(DI), R11
+rest3row:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+rest3pixel:
+	VMOVUPS 0(SI), Y3
+	VMOVUPS 32(SI), Y5
+	VMOVUPS 64(SI), Y7
+	VMOVUPS 0(BX), Y4
+	VMOVUPS 32(BX), Y6
+	VMOVUPS 64(BX), Y8
+	VFMADD231PS Y4, Y3, Y0
+	VFMADD231PS Y6, Y5, Y1
+	VFMADD231PS Y8, Y7, Y2
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE rest3pixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE rest3row
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE rest3image
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y3
+	VADDPS Y0, Y3, Y3
+	VMOVUPS Y3, 0(AX)(R14*1)
+	VMOVUPS 32(AX)(R14*1), Y5
+	VADDPS Y1, Y5, Y5
+	VMOVUPS Y5, 32(AX)(R14*1)
+	VMOVUPS 64(AX)(R14*1), Y7
+	VADDPS Y2, Y7, Y7
+	VMOVUPS Y7, 64(AX)(R14*1)
+	JMP done
+rest3done:
+done:
 	VZEROUPPER
 	RET

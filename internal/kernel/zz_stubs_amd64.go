@@ -723,6 +723,130 @@ func gradient3x24AVX2(p *gradientArgs)
 //go:noescape
 func gradient4x24AVX2(p *gradientArgs)
 
+// tapGradient3AVX2 computes, for i, j < 3 and each channel c, g[i][j][c] += s,
+// where s is the sum of x[n][v][u][i][j][c] * y[n][v][u][c] over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func tapGradient3AVX2(p *tapGradientArgs)
+
+// depthwiseBack3x1AVX2 computes, for t < tiles, o < 1 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x1AVX2(p *windowArgs)
+
+// depthwiseBack3x2AVX2 computes, for t < tiles, o < 2 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x2AVX2(p *windowArgs)
+
+// depthwiseBack3x3AVX2 computes, for t < tiles, o < 3 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x3AVX2(p *windowArgs)
+
+// depthwiseBack3x4AVX2 computes, for t < tiles, o < 4 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x4AVX2(p *windowArgs)
+
+// depthwiseBack3x5AVX2 computes, for t < tiles, o < 5 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x5AVX2(p *windowArgs)
+
+// depthwiseBack3x6AVX2 computes, for t < tiles, o < 6 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x6AVX2(p *windowArgs)
+
+// depthwiseBack3x7AVX2 computes, for t < tiles, o < 7 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x7AVX2(p *windowArgs)
+
+// depthwiseBack3x8AVX2 computes, for t < tiles, o < 8 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x8AVX2(p *windowArgs)
+
+// tapGradient5AVX2 computes, for i, j < 5 and each channel c, g[i][j][c] += s,
+// where s is the sum of x[n][v][u][i][j][c] * y[n][v][u][c] over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func tapGradient5AVX2(p *tapGradientArgs)
+
+// depthwiseBack5x1AVX2 computes, for t < tiles, o < 1 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x1AVX2(p *windowArgs)
+
+// depthwiseBack5x2AVX2 computes, for t < tiles, o < 2 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x2AVX2(p *windowArgs)
+
+// depthwiseBack5x3AVX2 computes, for t < tiles, o < 3 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x3AVX2(p *windowArgs)
+
+// depthwiseBack5x4AVX2 computes, for t < tiles, o < 4 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x4AVX2(p *windowArgs)
+
+// depthwiseBack5x5AVX2 computes, for t < tiles, o < 5 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x5AVX2(p *windowArgs)
+
+// depthwiseBack5x6AVX2 computes, for t < tiles, o < 6 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x6AVX2(p *windowArgs)
+
+// depthwiseBack5x7AVX2 computes, for t < tiles, o < 7 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x7AVX2(p *windowArgs)
+
+// depthwiseBack5x8AVX2 computes, for t < tiles, o < 8 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x8AVX2(p *windowArgs)
+
 // normPixelsAVX2 computes, for each channel and over
 // nn images of ny rows of nx pixels, y = activation(z*scale + shift).
 //
@@ -2068,6 +2192,214 @@ func gradient8x48AVX512(p *gradientArgs)
 //go:noescape
 func gradient9x48AVX512(p *gradientArgs)
 
+// tapGradient3AVX512 computes, for i, j < 3 and each channel c, g[i][j][c] += s,
+// where s is the sum of x[n][v][u][i][j][c] * y[n][v][u][c] over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func tapGradient3AVX512(p *tapGradientArgs)
+
+// depthwiseBack3x1AVX512 computes, for t < tiles, o < 1 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x1AVX512(p *windowArgs)
+
+// depthwiseBack3x2AVX512 computes, for t < tiles, o < 2 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x2AVX512(p *windowArgs)
+
+// depthwiseBack3x3AVX512 computes, for t < tiles, o < 3 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x3AVX512(p *windowArgs)
+
+// depthwiseBack3x4AVX512 computes, for t < tiles, o < 4 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x4AVX512(p *windowArgs)
+
+// depthwiseBack3x5AVX512 computes, for t < tiles, o < 5 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x5AVX512(p *windowArgs)
+
+// depthwiseBack3x6AVX512 computes, for t < tiles, o < 6 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x6AVX512(p *windowArgs)
+
+// depthwiseBack3x7AVX512 computes, for t < tiles, o < 7 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x7AVX512(p *windowArgs)
+
+// depthwiseBack3x8AVX512 computes, for t < tiles, o < 8 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x8AVX512(p *windowArgs)
+
+// depthwiseBack3x9AVX512 computes, for t < tiles, o < 9 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x9AVX512(p *windowArgs)
+
+// depthwiseBack3x10AVX512 computes, for t < tiles, o < 10 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x10AVX512(p *windowArgs)
+
+// depthwiseBack3x11AVX512 computes, for t < tiles, o < 11 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x11AVX512(p *windowArgs)
+
+// depthwiseBack3x12AVX512 computes, for t < tiles, o < 12 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x12AVX512(p *windowArgs)
+
+// depthwiseBack3x13AVX512 computes, for t < tiles, o < 13 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x13AVX512(p *windowArgs)
+
+// depthwiseBack3x14AVX512 computes, for t < tiles, o < 14 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x14AVX512(p *windowArgs)
+
+// tapGradient5AVX512 computes, for i, j < 5 and each channel c, g[i][j][c] += s,
+// where s is the sum of x[n][v][u][i][j][c] * y[n][v][u][c] over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func tapGradient5AVX512(p *tapGradientArgs)
+
+// depthwiseBack5x1AVX512 computes, for t < tiles, o < 1 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x1AVX512(p *windowArgs)
+
+// depthwiseBack5x2AVX512 computes, for t < tiles, o < 2 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x2AVX512(p *windowArgs)
+
+// depthwiseBack5x3AVX512 computes, for t < tiles, o < 3 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x3AVX512(p *windowArgs)
+
+// depthwiseBack5x4AVX512 computes, for t < tiles, o < 4 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x4AVX512(p *windowArgs)
+
+// depthwiseBack5x5AVX512 computes, for t < tiles, o < 5 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x5AVX512(p *windowArgs)
+
+// depthwiseBack5x6AVX512 computes, for t < tiles, o < 6 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x6AVX512(p *windowArgs)
+
+// depthwiseBack5x7AVX512 computes, for t < tiles, o < 7 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x7AVX512(p *windowArgs)
+
+// depthwiseBack5x8AVX512 computes, for t < tiles, o < 8 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x8AVX512(p *windowArgs)
+
+// depthwiseBack5x9AVX512 computes, for t < tiles, o < 9 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x9AVX512(p *windowArgs)
+
+// depthwiseBack5x10AVX512 computes, for t < tiles, o < 10 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x10AVX512(p *windowArgs)
+
+// depthwiseBack5x11AVX512 computes, for t < tiles, o < 11 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x11AVX512(p *windowArgs)
+
+// depthwiseBack5x12AVX512 computes, for t < tiles, o < 12 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x12AVX512(p *windowArgs)
+
+// depthwiseBack5x13AVX512 computes, for t < tiles, o < 13 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x13AVX512(p *windowArgs)
+
+// depthwiseBack5x14AVX512 computes, for t < tiles, o < 14 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x14AVX512(p *windowArgs)
+
 // normPixelsAVX512 computes, for each channel and over
 // nn images of ny rows of nx pixels, y = activation(z*scale + shift).
 //
@@ -2375,6 +2707,58 @@ func gradientAVX2(rows, width int, p *gradientArgs) {
 		gradient4x24AVX2(p)
 	default:
 		panic("kernel: gradientAVX2 has no kernel of this shape")
+	}
+}
+
+// tapGradientAVX2 runs the kernel of depthwise weight gradients; see tapGradientGeneric.
+func tapGradientAVX2(kernel int, p *tapGradientArgs) {
+	switch kernel {
+	case 3:
+		tapGradient3AVX2(p)
+	case 5:
+		tapGradient5AVX2(p)
+	default:
+		panic("kernel: tapGradientAVX2 has no kernel of this shape")
+	}
+}
+
+// depthwiseBackAVX2 runs the kernel of depthwise input gradients of this shape; see depthwiseBackGeneric.
+func depthwiseBackAVX2(kernel, outputs int, p *windowArgs) {
+	switch kernel<<8 | outputs {
+	case 3<<8 | 1:
+		depthwiseBack3x1AVX2(p)
+	case 3<<8 | 2:
+		depthwiseBack3x2AVX2(p)
+	case 3<<8 | 3:
+		depthwiseBack3x3AVX2(p)
+	case 3<<8 | 4:
+		depthwiseBack3x4AVX2(p)
+	case 3<<8 | 5:
+		depthwiseBack3x5AVX2(p)
+	case 3<<8 | 6:
+		depthwiseBack3x6AVX2(p)
+	case 3<<8 | 7:
+		depthwiseBack3x7AVX2(p)
+	case 3<<8 | 8:
+		depthwiseBack3x8AVX2(p)
+	case 5<<8 | 1:
+		depthwiseBack5x1AVX2(p)
+	case 5<<8 | 2:
+		depthwiseBack5x2AVX2(p)
+	case 5<<8 | 3:
+		depthwiseBack5x3AVX2(p)
+	case 5<<8 | 4:
+		depthwiseBack5x4AVX2(p)
+	case 5<<8 | 5:
+		depthwiseBack5x5AVX2(p)
+	case 5<<8 | 6:
+		depthwiseBack5x6AVX2(p)
+	case 5<<8 | 7:
+		depthwiseBack5x7AVX2(p)
+	case 5<<8 | 8:
+		depthwiseBack5x8AVX2(p)
+	default:
+		panic("kernel: depthwiseBackAVX2 has no kernel of this shape")
 	}
 }
 
@@ -2781,6 +3165,82 @@ func gradientAVX512(rows, width int, p *gradientArgs) {
 		gradient9x48AVX512(p)
 	default:
 		panic("kernel: gradientAVX512 has no kernel of this shape")
+	}
+}
+
+// tapGradientAVX512 runs the kernel of depthwise weight gradients; see tapGradientGeneric.
+func tapGradientAVX512(kernel int, p *tapGradientArgs) {
+	switch kernel {
+	case 3:
+		tapGradient3AVX512(p)
+	case 5:
+		tapGradient5AVX512(p)
+	default:
+		panic("kernel: tapGradientAVX512 has no kernel of this shape")
+	}
+}
+
+// depthwiseBackAVX512 runs the kernel of depthwise input gradients of this shape; see depthwiseBackGeneric.
+func depthwiseBackAVX512(kernel, outputs int, p *windowArgs) {
+	switch kernel<<8 | outputs {
+	case 3<<8 | 1:
+		depthwiseBack3x1AVX512(p)
+	case 3<<8 | 2:
+		depthwiseBack3x2AVX512(p)
+	case 3<<8 | 3:
+		depthwiseBack3x3AVX512(p)
+	case 3<<8 | 4:
+		depthwiseBack3x4AVX512(p)
+	case 3<<8 | 5:
+		depthwiseBack3x5AVX512(p)
+	case 3<<8 | 6:
+		depthwiseBack3x6AVX512(p)
+	case 3<<8 | 7:
+		depthwiseBack3x7AVX512(p)
+	case 3<<8 | 8:
+		depthwiseBack3x8AVX512(p)
+	case 3<<8 | 9:
+		depthwiseBack3x9AVX512(p)
+	case 3<<8 | 10:
+		depthwiseBack3x10AVX512(p)
+	case 3<<8 | 11:
+		depthwiseBack3x11AVX512(p)
+	case 3<<8 | 12:
+		depthwiseBack3x12AVX512(p)
+	case 3<<8 | 13:
+		depthwiseBack3x13AVX512(p)
+	case 3<<8 | 14:
+		depthwiseBack3x14AVX512(p)
+	case 5<<8 | 1:
+		depthwiseBack5x1AVX512(p)
+	case 5<<8 | 2:
+		depthwiseBack5x2AVX512(p)
+	case 5<<8 | 3:
+		depthwiseBack5x3AVX512(p)
+	case 5<<8 | 4:
+		depthwiseBack5x4AVX512(p)
+	case 5<<8 | 5:
+		depthwiseBack5x5AVX512(p)
+	case 5<<8 | 6:
+		depthwiseBack5x6AVX512(p)
+	case 5<<8 | 7:
+		depthwiseBack5x7AVX512(p)
+	case 5<<8 | 8:
+		depthwiseBack5x8AVX512(p)
+	case 5<<8 | 9:
+		depthwiseBack5x9AVX512(p)
+	case 5<<8 | 10:
+		depthwiseBack5x10AVX512(p)
+	case 5<<8 | 11:
+		depthwiseBack5x11AVX512(p)
+	case 5<<8 | 12:
+		depthwiseBack5x12AVX512(p)
+	case 5<<8 | 13:
+		depthwiseBack5x13AVX512(p)
+	case 5<<8 | 14:
+		depthwiseBack5x14AVX512(p)
+	default:
+		panic("kernel: depthwiseBackAVX512 has no kernel of this shape")
 	}
 }
 

@@ -48,6 +48,7 @@ func generate() (map[string][]byte, error) {
 		m.pooling(&a, &amd64)
 		m.winograd(&a, &amd64)
 		m.gradients(&a, &amd64)
+		m.depthwiseGradients(&a, &amd64)
 		m.pixels(&a, &amd64)
 		m.peak(&peak)
 		files["zz_"+m.file+"_amd64.s"] = a.Bytes()

@@ -75,19 +75,24 @@ func (m isa) pixels(a *asm, s *stubs) {
 		if op.act != "" {
 			m.loadExp(a)
 		}
-		if m.masked {
-			a.i("MOVL $0xff, AX")
-			a.i("KMOVW AX, K1")
-		}
 		a.i("XORQ R14, R14")
 		wide := m.pixelWidth(op)
-		if wide > 1 {
-			m.pixelBlock(a, op, "wide", wide, false)
-		}
-		m.pixelBlock(a, op, "one", 1, false)
+		m.pixelBlock(a, op, "wide", wide, false)
+		// What is left is one narrower block; with AVX-512 its last vector may be half.
+		a.i("TESTQ R13, R13")
+		a.i("JEQ done")
 		if m.masked {
-			m.pixelBlock(a, op, "half", 1, true)
+			a.i("MOVL $0xffff, AX")
+			a.i("TESTQ $32, R13")
+			a.i("JEQ whole")
+			a.i("MOVL $0xff, AX")
+			a.l("whole")
+			a.i("KMOVW AX, K1")
 		}
+		for nv := 1; nv <= wide && (m.masked || nv < wide); nv++ {
+			m.pixelBlock(a, op, fmt.Sprintf("rest%d", nv), nv, m.masked)
+		}
+		a.l("done")
 		a.i("VZEROUPPER")
 		a.i("RET")
 	}
@@ -107,12 +112,13 @@ func (m isa) pixelWidth(op pixelOp) int {
 	return min(4, free/each)
 }
 
-// pixelBlock emits the loop over blocks of nv vectors, or of half a vector.
-func (m isa) pixelBlock(a *asm, op pixelOp, label string, nv int, partial bool) {
+// pixelBlock emits the loop over blocks of nv vectors, or the rest of as many,
+// the last of them perhaps partial. It leaves the bytes of channels that are left
+// in R13.
+func (m isa) pixelBlock(a *asm, op pixelOp, label string, nv int, masked bool) {
+	rest := label != "wide"
 	size := nv * m.bytes()
-	if partial {
-		size /= 2
-	}
+	last := func(j int) bool { return masked && j == nv-1 }
 	// Registers: parameters, sums, temporaries from 0 on (beyond the constants of
 	// exp where those are in the way), and the limits last.
 	var free []string
@@ -143,14 +149,19 @@ func (m isa) pixelBlock(a *asm, op pixelOp, label string, nv int, partial bool) 
 	}
 
 	a.l(label)
-	a.i("MOVQ pixelArgs_end(DI), R13")
-	a.i("SUBQ R14, R13")
-	a.i("CMPQ R13, $%d", size)
-	a.i("JLT %sdone", label)
+	if rest {
+		a.i("CMPQ R13, $%d", size)
+		a.i("JGT %sdone", label)
+	} else {
+		a.i("MOVQ pixelArgs_end(DI), R13")
+		a.i("SUBQ R14, R13")
+		a.i("CMPQ R13, $%d", size)
+		a.i("JLT %sdone", label)
+	}
 	for _, p := range op.params {
 		a.i("MOVQ pixelArgs_%s(DI), AX", p)
 		for j := range nv {
-			m.load(a, fmt.Sprintf("%d(AX)(R14*1)", j*m.bytes()), params[j][p], partial)
+			m.load(a, fmt.Sprintf("%d(AX)(R14*1)", j*m.bytes()), params[j][p], last(j))
 		}
 	}
 	for _, p := range op.sums {
@@ -188,7 +199,7 @@ func (m isa) pixelBlock(a *asm, op pixelOp, label string, nv int, partial bool) 
 	chains := make([][]byte, nv)
 	for j := range nv {
 		var b asm
-		m.pixelBody(&b, op, j*m.bytes(), params[j], sums[j], temps[j], lo, hi, partial)
+		m.pixelBody(&b, op, j*m.bytes(), params[j], sums[j], temps[j], lo, hi, last(j))
 		chains[j] = b.Bytes()
 	}
 	a.interleave(chains)
@@ -211,13 +222,15 @@ func (m isa) pixelBlock(a *asm, op pixelOp, label string, nv int, partial bool) 
 		a.i("MOVQ pixelArgs_%s(DI), AX", p)
 		for j := range nv {
 			mem, t := fmt.Sprintf("%d(AX)(R14*1)", j*m.bytes()), temps[j][0]
-			m.load(a, mem, t, partial)
+			m.load(a, mem, t, last(j))
 			a.i("VADDPS %s, %s, %s", sums[j][p], t, t)
-			m.store(a, t, mem, partial)
+			m.store(a, t, mem, last(j))
 		}
 	}
-	a.i("ADDQ $%d, R14", size)
-	if !partial {
+	if rest {
+		a.i("JMP done")
+	} else {
+		a.i("ADDQ $%d, R14", size)
 		a.i("JMP %s", label)
 	}
 	a.l("%sdone", label)
