@@ -228,4 +228,13 @@ func (v Variant) pixels(op pixelOp, act Activation, p *pixelArgs) {
 }
 
 // vector runs vectorsGeneric's loop.
-func (v Variant) vector(op vectorOp, p *vectorArgs) { vectorsGeneric(op, p) }
+func (v Variant) vector(op vectorOp, p *vectorArgs) {
+	switch v {
+	case AVX512:
+		vectorsAVX512(op, p)
+	case AVX2:
+		vectorsAVX2(op, p)
+	default:
+		vectorsGeneric(op, p)
+	}
+}

@@ -160,3 +160,35 @@ func BenchmarkConvInputGradient(b *testing.B) {
 		benchmarkRate(b, l.String(), flops, func(v Variant) func() { return l.inputGradient(r, v) })
 	}
 }
+
+// BenchmarkOptimiser reports the bytes read and written of slices that do not
+// fit the caches.
+func BenchmarkOptimiser(b *testing.B) {
+	const n = 6 << 20
+	w, v, g := Alloc(n), Alloc(n), Alloc(n)
+	for _, variant := range Variants() {
+		m := Momentum{Variant: variant, Rate: 0.1, Momentum: 0.9, Decay: 1e-4, Nesterov: true, W: w, V: v, G: g}
+		for name, op := range map[string]struct {
+			maps int
+			run  func()
+		}{
+			"momentum": {5, m.Run}, "average": {3, func() { Average(variant, w, g, 0.99) }}, "addscaled": {3, func() { AddScaled(variant, w, g, 0.5) }},
+			"squares": {1, func() { SumSquares(g) }},
+		} {
+			b.Run(name+"/"+variant.String(), func(b *testing.B) {
+				b.SetBytes(int64(4 * op.maps * n))
+				for b.Loop() {
+					op.run()
+				}
+			})
+		}
+	}
+	src := PackConv(512, 512, 9, make([]float32, 512*512*9))
+	dst := NewTransposed(src, 1)
+	b.Run("transpose", func(b *testing.B) {
+		b.SetBytes(int64(4 * 2 * len(src.Data)))
+		for b.Loop() {
+			dst.Transpose(src, 1)
+		}
+	})
+}

@@ -939,6 +939,30 @@ func momentsPixelsAVX2(p *pixelArgs)
 //go:noescape
 func dotsPixelsAVX2(p *pixelArgs)
 
+// momentumAVX2 computes, for n floats, a multiple of 32,
+// d = g + decay*w, v = factor*v + d, w -= rate*v.
+//
+//go:noescape
+func momentumAVX2(p *vectorArgs)
+
+// nesterovAVX2 computes, for n floats, a multiple of 32,
+// d = g + decay*w, v = factor*v + d, w -= rate*(d + factor*v).
+//
+//go:noescape
+func nesterovAVX2(p *vectorArgs)
+
+// averageAVX2 computes, for n floats, a multiple of 32,
+// w += factor*(g - w).
+//
+//go:noescape
+func averageAVX2(p *vectorArgs)
+
+// addScaledAVX2 computes, for n floats, a multiple of 32,
+// w += factor*g.
+//
+//go:noescape
+func addScaledAVX2(p *vectorArgs)
+
 // tile1x16AVX512 computes, for t < tiles, i < 1 and j < 16,
 // c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
 // the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
@@ -2492,6 +2516,30 @@ func momentsPixelsAVX512(p *pixelArgs)
 //go:noescape
 func dotsPixelsAVX512(p *pixelArgs)
 
+// momentumAVX512 computes, for n floats, a multiple of 32,
+// d = g + decay*w, v = factor*v + d, w -= rate*v.
+//
+//go:noescape
+func momentumAVX512(p *vectorArgs)
+
+// nesterovAVX512 computes, for n floats, a multiple of 32,
+// d = g + decay*w, v = factor*v + d, w -= rate*(d + factor*v).
+//
+//go:noescape
+func nesterovAVX512(p *vectorArgs)
+
+// averageAVX512 computes, for n floats, a multiple of 32,
+// w += factor*(g - w).
+//
+//go:noescape
+func averageAVX512(p *vectorArgs)
+
+// addScaledAVX512 computes, for n floats, a multiple of 32,
+// w += factor*g.
+//
+//go:noescape
+func addScaledAVX512(p *vectorArgs)
+
 // tileAVX2 runs the kernel of rows pixels by width channels; see tileGeneric for what it computes.
 func tileAVX2(rows, width int, p *tileArgs) {
 	switch width<<8 | rows {
@@ -2795,6 +2843,22 @@ func pixelsAVX2(op pixelOp, act Activation, p *pixelArgs) {
 		dotsPixelsAVX2(p)
 	default:
 		panic("kernel: pixelsAVX2 has no kernel of this shape")
+	}
+}
+
+// vectorsAVX2 runs the loop over slices of this operation; see vectorsGeneric.
+func vectorsAVX2(op vectorOp, p *vectorArgs) {
+	switch op {
+	case vectorMomentum:
+		momentumAVX2(p)
+	case vectorNesterov:
+		nesterovAVX2(p)
+	case vectorAverage:
+		averageAVX2(p)
+	case vectorAddScaled:
+		addScaledAVX2(p)
+	default:
+		panic("kernel: vectorsAVX2 has no kernel of this shape")
 	}
 }
 
@@ -3277,5 +3341,21 @@ func pixelsAVX512(op pixelOp, act Activation, p *pixelArgs) {
 		dotsPixelsAVX512(p)
 	default:
 		panic("kernel: pixelsAVX512 has no kernel of this shape")
+	}
+}
+
+// vectorsAVX512 runs the loop over slices of this operation; see vectorsGeneric.
+func vectorsAVX512(op vectorOp, p *vectorArgs) {
+	switch op {
+	case vectorMomentum:
+		momentumAVX512(p)
+	case vectorNesterov:
+		nesterovAVX512(p)
+	case vectorAverage:
+		averageAVX512(p)
+	case vectorAddScaled:
+		addScaledAVX512(p)
+	default:
+		panic("kernel: vectorsAVX512 has no kernel of this shape")
 	}
 }

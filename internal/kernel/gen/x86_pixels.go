@@ -1,9 +1,6 @@
 package main
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // pixelOp is one loop over pixels with parameters of each channel; see
 // pixelsGeneric.
@@ -36,7 +33,7 @@ func pixelOps() (ops []pixelOp) {
 func pickPixels(s *stubs, variant string) {
 	var shapes []shape
 	for _, op := range pixelOps() {
-		key := "pixel" + strings.ToUpper(op.name[:1]) + op.name[1:] + "<<8"
+		key := "pixel" + upper(op.name) + "<<8"
 		if op.act != "" {
 			key += " | pixelOp(" + op.act + ")"
 		}
