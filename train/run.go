@@ -126,7 +126,7 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 }
 
 // prepare makes everything that a run needs but the state it starts from.
-func prepare(o Options) (t *trainer, err error) {
+func prepare(o Options) (_ *trainer, err error) {
 	recipe := *o.Recipe
 	if err := recipe.Validate(); err != nil {
 		return nil, fmt.Errorf("train: recipe: %w", err)
@@ -137,7 +137,7 @@ func prepare(o Options) (t *trainer, err error) {
 	if o.write == nil {
 		o.write = atomicfile.Write
 	}
-	t = &trainer{options: o, recipe: &recipe, observer: o.Observer}
+	t := &trainer{options: o, recipe: &recipe, observer: o.Observer}
 	if t.observer == nil {
 		t.observer = Nobody{}
 	}
@@ -216,6 +216,11 @@ func (t *trainer) file(name string) string { return filepath.Join(t.options.Out,
 func (t *trainer) start() error {
 	if err := os.MkdirAll(t.options.Out, 0o755); err != nil {
 		return fmt.Errorf("train: %w", err)
+	}
+	for _, name := range []string{RecipeFile, NetworkFile, CheckpointFile, WeightsFile, CurvesFile} {
+		if err := atomicfile.Clean(t.file(name)); err != nil {
+			return fmt.Errorf("train: %w", err)
+		}
 	}
 	var text bytes.Buffer
 	if err := t.recipe.Write(&text); err != nil {
