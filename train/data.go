@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"tips/dataset"
+	"tips/supernet"
 )
 
 // data is the loaders of a run.
@@ -40,6 +41,10 @@ func (t *trainer) openData() error {
 	}
 	train, judgedOn := d.Train, d.Test
 	in := t.network.Input()
+	if in.Height == 1 && in.Width == 1 && in.Channels == d.Size*d.Size*d.Channels {
+		// A perceptron, which takes pixels for channels: they lie in memory alike.
+		in = supernet.Shape{Channels: d.Channels, Height: d.Size, Width: d.Size}
+	}
 	plain := dataset.LoaderOptions{
 		Batch: r.Evaluate.Batch, Height: in.Height, Width: in.Width, Channels: in.Channels,
 		Pipeline: r.Augment.Evaluation(), Seed: r.Seed, Workers: t.threads,

@@ -69,9 +69,9 @@ type MethodRecipe struct {
 // SGDRecipe is the optimiser.
 type SGDRecipe struct {
 	Rate        float64 `yaml:"rate" doc:"the highest learning rate"`
-	Momentum    float64 `yaml:"momentum"`
-	Nesterov    bool    `yaml:"nesterov"`
-	WeightDecay float64 `yaml:"weight_decay"`
+	Momentum    float64 `yaml:"momentum" doc:"part of the last step that is taken again"`
+	Nesterov    bool    `yaml:"nesterov" doc:"whether momentum looks a step ahead"`
+	WeightDecay float64 `yaml:"weight_decay" doc:"times the weights, added to the gradient"`
 	DecayNorm   bool    `yaml:"decay_norm" doc:"whether scale and shift of batch norm decay too"`
 	DecayBias   bool    `yaml:"decay_bias" doc:"whether biases decay too"`
 	ClipNorm    float64 `yaml:"clip_norm" doc:"the largest norm that the gradient of all parameters may have; 0 for any"`

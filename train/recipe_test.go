@@ -221,7 +221,7 @@ func TestKeysAreDocumented(t *testing.T) {
 	r.Augment = &dataset.Pipeline{}
 	flat := flatten(&r)
 	for _, k := range keys {
-		if k.Help == "" && k.Name != "sgd.momentum" && k.Name != "sgd.nesterov" && k.Name != "sgd.weight_decay" {
+		if k.Help == "" {
 			t.Errorf("%s has no help", k.Name)
 		}
 		if k.Default != "" && flat[k.Name] != k.Default {
