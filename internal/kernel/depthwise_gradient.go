@@ -30,6 +30,7 @@ type tapGradientArgs struct {
 	g            unsafe.Pointer
 	gtap         uintptr // between taps of the gradient
 	end          uintptr // bytes of channels, whole vectors
+	left         uintptr // images left, counted by the kernel
 }
 
 // tapGradientGeneric is the loop nest that every kernel of depthwise weight
@@ -95,7 +96,21 @@ func (d *DepthwiseGradient) Run() {
 					g: pointer(d.G.Data, 0), gtap: uintptr(4 * PadChannels(d.G.Channels)),
 					end: uintptr(4 * channels),
 				}
-				v.tapGradient(d.Kernel, &args)
+				if d.Kernel != 3 && d.Kernel != 5 {
+					tapGradientGeneric(d.Kernel, &args)
+					continue
+				}
+				// AVX-512 has no kernel for half a vector; that of AVX2 computes the same.
+				if whole := channels &^ 15; v == AVX512 && whole != channels {
+					half := args
+					half.x, half.y, half.g = pointer(d.X, step.at(n, y, x)+whole), pointer(d.DY, ys.at(n, y, x)+whole), pointer(d.G.Data, whole)
+					half.end = 32
+					AVX2.tapGradient(d.Kernel, &half)
+					args.end -= 32
+				}
+				if args.end > 0 {
+					v.tapGradient(d.Kernel, &args)
+				}
 			}
 		}
 	}
@@ -168,7 +183,11 @@ func (d *DepthwiseInputGradient) Run() {
 	if !p.ys.fit(d.N, oh, ow, channels, len(d.DY)) || !p.xs.fit(d.N, d.H, d.W, channels, len(d.DX)) {
 		fail("%d outputs %v of %d×%d×%d×%d, %d inputs %v of %d×%d", len(d.DY), p.ys, d.N, oh, ow, channels, len(d.DX), p.xs, d.H, d.W)
 	}
-	p.plain()
+	if !d.fast() {
+		p.plain()
+		return
+	}
+	p.run()
 }
 
 // depthwiseInput is a running DepthwiseInputGradient.
@@ -207,4 +226,135 @@ func (p *depthwiseInput) plain() {
 			}
 		}
 	}
+}
+
+// depthwiseBackGeneric is the loop nest that every kernel of depthwise input
+// gradients of stride 2 computes: for each tile, output o < outputs and channel
+// c,
+//
+//	for i < ny, j for which k = b - o + 2*j is in [0, kernel):
+//		sum += x[i][j][c] * w[2*i][k][c]
+//	y[o][c] = sum
+//
+// leaving out columns outside the image, at most one on each side. b is 1 for a
+// kernel of 3 and 0 for one of 5: outputs then count from an even one.
+func depthwiseBackGeneric(kernel, outputs int, p *windowArgs) {
+	b := (5 - kernel) / 2
+	columns := (kernel-1-b+outputs-1)/2 + 1
+	for t := range p.tiles {
+		for o := range outputs {
+			for c := uintptr(0); c < p.end; c += 4 {
+				var sum float32
+				for i := range p.ny {
+					for j := range columns {
+						k := b - o + 2*j
+						if k < 0 || k >= kernel || p.outside(t, uintptr(j), uintptr(columns)) {
+							continue
+						}
+						x := *at(p.x, p.off+t*p.next+i*p.row+uintptr(j)*p.pix+c)
+						sum += float32(x * *at(p.w, i*p.wrow+uintptr(k)*p.wtap+c))
+					}
+				}
+				*at(p.y, (t*uintptr(outputs)+uintptr(o))*p.ypix+c) = sum
+			}
+		}
+	}
+}
+
+// run goes over groups of channels, so narrow that the rows under the window
+// stay in the first-level cache.
+func (p *depthwiseInput) run() {
+	d := p.d
+	scale, bias := d.unit.of(p.channels)
+	group := min(p.channels, max(16, windowFloats/(d.Kernel*p.ow)&^15))
+	for n := range d.N {
+		for c := 0; c < p.channels; c += group {
+			end := min(c+group, p.channels)
+			whole := end
+			if p.v == AVX512 {
+				whole = c + (end-c)&^15
+			}
+			for y := range d.H {
+				if whole > c {
+					p.row(p.v, scale, bias, n, y, c, whole)
+				}
+				if end > whole { // AVX-512 has no kernel for half a vector
+					p.row(AVX2, scale, bias, n, y, whole, end)
+				}
+			}
+		}
+	}
+}
+
+// row computes channels c0 to c1 of one row.
+func (p *depthwiseInput) row(v Variant, scale, bias []float32, n, y, c0, c1 int) {
+	d := p.d
+	to, ld := d.DX[p.xs.at(n, y, 0)+c0:], p.xs.Pixel
+	if d.Accumulate {
+		to, ld = d.Scratch, c1-c0
+	}
+	args := windowArgs{
+		row: uintptr(4 * p.ys.Row), pix: uintptr(4 * p.ys.Pixel), ypix: uintptr(4 * ld),
+		wtap: uintptr(4 * p.wtap), end: uintptr(4 * (c1 - c0)),
+		scale: unsafe.Pointer(&scale[c0]), bias: unsafe.Pointer(&bias[c0]),
+	}
+	args.lo, args.hi = None.limits()
+	x, w := d.DY[n*p.ys.Image+c0:], d.Weights.Data[c0:]
+	if p.stride == 1 {
+		g := window{
+			kernel: d.Kernel, stride: 1, pad: d.Pad, top: d.Pad, h: p.oh, w: p.ow, oh: d.H, ow: d.W,
+			xld: p.ys.Pixel, xrow: p.ys.Row, wtap: p.wtap,
+		}
+		args.wrow = uintptr(4 * d.Kernel * p.wtap)
+		g.rowArgs(&args, x, w, to, y)
+		g.row(v, &args, 0)
+	} else {
+		p.back(v, &args, x, w, to, y)
+	}
+	if d.Accumulate {
+		dx := unsafe.Pointer(&d.DX[p.xs.at(n, y, 0)+c0])
+		sum := mapArgs{x: dx, y: dx, z: unsafe.Pointer(&to[0]), ldx: uintptr(4 * p.xs.Pixel), ldy: uintptr(4 * p.xs.Pixel), ldz: uintptr(4 * ld), rows: uintptr(d.W), n: uintptr(c1 - c0)}
+		sum.lo, sum.hi = None.limits()
+		v.rows(mapAdd, sum)
+	}
+}
+
+// back computes row y of a stride of 2. Its taps are every other row of the
+// reversed weights.
+func (p *depthwiseInput) back(v Variant, args *windowArgs, x, w, to []float32, y int) {
+	d := p.d
+	first := (y + d.Pad + d.Kernel + 1) % 2 // the first tap that leads to an output at all
+	from := (y + d.Pad - d.Kernel + 1 + first) / 2
+	if from < 0 {
+		first, from = first-2*from, 0
+	}
+	rows := min((d.Kernel-1-first)/2+1, p.oh-from)
+	args.x = unsafe.Pointer(&x[0])
+	left := d.Kernel / 4 // columns left of the image: none of a kernel of 3
+	args.off = uintptr(4 * (from*p.ys.Row - left*p.ys.Pixel))
+	args.w = unsafe.Pointer(&w[first*d.Kernel*p.wtap])
+	args.wrow = uintptr(4 * 2 * d.Kernel * p.wtap)
+	args.y = unsafe.Pointer(&to[0])
+	args.ny = uintptr(rows)
+
+	// Tiles of an even number of outputs, the last one of what is left.
+	most := v.windowOutputs()
+	tiles := evenly(d.W, most)
+	outputs := min(most, (evenly(d.W, tiles)+1)&^1)
+	whole := (d.W - 1) / outputs
+	rest := d.W - whole*outputs
+	args.left = uintptr(left)
+	args.next = uintptr(4 * outputs / 2 * p.ys.Pixel)
+	if whole > 0 {
+		args.tiles = uintptr(whole)
+		v.depthwiseBack(d.Kernel, outputs, args)
+		args.left = 0
+		args.off += args.tiles * args.next
+		args.y = unsafe.Add(args.y, args.tiles*uintptr(outputs)*args.ypix)
+	}
+	// The last column of the last tile.
+	last := (whole*outputs + rest - 1 + d.Pad) / 2
+	args.right = uintptr(max(0, last-p.ow+1))
+	args.tiles = 1
+	v.depthwiseBack(d.Kernel, rest, args)
 }

@@ -173,13 +173,68 @@ func (v Variant) winogradOutput(p *winogradOutput) {
 }
 
 // gradient runs gradientGeneric's loop nest.
-func (v Variant) gradient(rows, width int, p *gradientArgs) { gradientGeneric(rows, width, p) }
+func (v Variant) gradient(rows, width int, p *gradientArgs) {
+	switch {
+	case v == AVX512 && width >= 16:
+		gradientAVX512(rows, width, p)
+	case v == AVX512 || v == AVX2:
+		gradientAVX2(rows, width, p)
+	default:
+		gradientGeneric(rows, width, p)
+	}
+}
 
 // tapGradient runs tapGradientGeneric's loop nest.
-func (v Variant) tapGradient(kernel int, p *tapGradientArgs) { tapGradientGeneric(kernel, p) }
+func (v Variant) tapGradient(kernel int, p *tapGradientArgs) {
+	switch v {
+	case AVX512:
+		tapGradientAVX512(kernel, p)
+	case AVX2:
+		tapGradientAVX2(kernel, p)
+	default:
+		tapGradientGeneric(kernel, p)
+	}
+}
+
+// depthwiseBack runs depthwiseBackGeneric's loop nest.
+func (v Variant) depthwiseBack(kernel, outputs int, p *windowArgs) {
+	switch v {
+	case AVX512:
+		depthwiseBackAVX512(kernel, outputs, p)
+	case AVX2:
+		depthwiseBackAVX2(kernel, outputs, p)
+	default:
+		depthwiseBackGeneric(kernel, outputs, p)
+	}
+}
 
 // pixels runs pixelsGeneric's loop nest.
-func (v Variant) pixels(op pixelOp, act Activation, p *pixelArgs) { pixelsGeneric(op, act, p) }
+func (v Variant) pixels(op pixelOp, act Activation, p *pixelArgs) {
+	if v == Generic {
+		pixelsGeneric(op, act, p)
+		return
+	}
+	if !act.smooth() {
+		act = 0
+		if v == AVX512 && p.end%64 != 0 && op != pixelMoments {
+			v = AVX2 // its vectors do not straddle cache lines
+		}
+	}
+	if v == AVX512 {
+		pixelsAVX512(op, act, p)
+	} else {
+		pixelsAVX2(op, act, p)
+	}
+}
 
 // vector runs vectorsGeneric's loop.
-func (v Variant) vector(op vectorOp, p *vectorArgs) { vectorsGeneric(op, p) }
+func (v Variant) vector(op vectorOp, p *vectorArgs) {
+	switch v {
+	case AVX512:
+		vectorsAVX512(op, p)
+	case AVX2:
+		vectorsAVX2(op, p)
+	default:
+		vectorsGeneric(op, p)
+	}
+}

@@ -39,3 +39,8 @@ func (v Variant) pixels(op pixelOp, act Activation, p *pixelArgs) { pixelsGeneri
 
 // vector runs vectorsGeneric's loop.
 func (v Variant) vector(op vectorOp, p *vectorArgs) { vectorsGeneric(op, p) }
+
+// depthwiseBack runs depthwiseBackGeneric's loop nest.
+func (v Variant) depthwiseBack(kernel, outputs int, p *windowArgs) {
+	depthwiseBackGeneric(kernel, outputs, p)
+}

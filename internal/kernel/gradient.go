@@ -24,7 +24,13 @@ type ConvGradient struct {
 	X, DY               []float32
 	XStrides, DYStrides Strides
 	G                   *ConvWeights
+	// Scratch of GradientScratch floats lets large shapes run faster; it may be
+	// nil.
+	Scratch []float32
 }
+
+// GradientScratch is the floats of scratch that ConvGradient makes use of.
+const GradientScratch = gradientMost * 3 * panelWidth
 
 // gradientArgs is what a kernel of weight gradients is called with: tiles of
 // input channels by output channels, summed over boxes of pixels. Strides are
@@ -121,7 +127,12 @@ type gradientPlan struct {
 // gradientPixels is the pixels summed in registers before they are added to the
 // gradient: enough to make that rare, few enough for the output gradients of a
 // tile to stay in the first-level cache while the input channels pass by.
-const gradientPixels = 256
+const (
+	gradientPixels = 192
+	// A gradient too large for the second-level cache is passed over less often.
+	gradientMost  = 768
+	gradientLarge = 256 << 10
+)
 
 func (p *gradientPlan) run() {
 	c := p.c
@@ -136,7 +147,11 @@ func (p *gradientPlan) run() {
 		// The taps of a row follow each other in the pixels and in the gradient.
 		rows, taps = in*p.kernel, 1
 	}
-	b := boxOf(nn, ny, nx, gradientPixels)
+	most := gradientPixels
+	if in*c.Cout*p.kernel*p.kernel > gradientLarge {
+		most = gradientMost
+	}
+	b := boxOf(nn, ny, nx, most)
 	for n := 0; n < nn; n += b.n {
 		for y := 0; y < ny; y += b.y {
 			for x := 0; x < nx; x += b.x {
@@ -161,23 +176,51 @@ func (p *gradientPlan) run() {
 func (p *gradientPlan) box(args gradientArgs, pixels, x, y, first, out, rows, taps int) {
 	g := p.c.G
 	end := PadChannels(out)
+	// Output gradients that many tiles read are copied first: close together they
+	// stay in the first-level cache.
+	pack := p.kernel*taps*evenly(rows, p.v.gradientTile(2*panelWidth)) >= gradientPacked && len(p.c.Scratch) >= GradientScratch
 	for ch := 0; ch < end; {
-		width := p.v.gradientWidth(end-ch, rows)
-		args.y = pointer(p.c.DY, y+ch)
-		args.mask = 1<<16 - 1
+		width := p.v.tileWidth(end - ch)
+		q := args
+		q.mask = 1<<16 - 1
 		if ch+width > end {
-			args.mask = 1<<8 - 1
+			q.mask = 1<<8 - 1
+		}
+		if pack {
+			p.pack(&q, y+ch, min(width, end-ch), width)
+		} else {
+			q.y = pointer(p.c.DY, y+ch)
 		}
 		panel := (first+ch)/panelWidth*g.panelLen() + ch%panelWidth
 		for ky := range p.kernel {
 			for kx := range taps {
-				args.x = pointer(p.c.X, x+ky*p.xs.Row+kx*p.xs.Pixel)
-				args.g = pointer(g.Data, panel+(ky*p.kernel+kx)*g.Cin*panelWidth)
-				p.v.gradientRows(&args, pixels, rows, width)
+				q.x = pointer(p.c.X, x+ky*p.xs.Row+kx*p.xs.Pixel)
+				q.g = pointer(g.Data, panel+(ky*p.kernel+kx)*g.Cin*panelWidth)
+				p.v.gradientRows(&q, pixels, rows, width)
 			}
 		}
 		ch += width
 	}
+}
+
+// gradientPacked is how many tiles must read output gradients for copying them
+// to be worth it.
+const gradientPacked = 4
+
+// pack copies the output gradients of a box, n channels from y on, into scratch,
+// ld apart, and makes args read them there.
+func (p *gradientPlan) pack(args *gradientArgs, y, n, ld int) {
+	to := p.c.Scratch
+	copies := mapArgs{ldx: uintptr(4 * p.ys.Pixel), ldy: uintptr(4 * ld), rows: args.nx, n: uintptr(n)}
+	copies.lo, copies.hi = None.limits()
+	for i := range int(args.nn) {
+		for j := range int(args.ny) {
+			copies.x, copies.y = pointer(p.c.DY, y+i*p.ys.Image+j*p.ys.Row), pointer(to, 0)
+			p.v.rows(mapClamp, copies)
+			to = to[int(args.nx)*ld:]
+		}
+	}
+	args.y, args.ywalk = pointer(p.c.Scratch, 0), walk{pixel: uintptr(4 * ld)}
 }
 
 // gradientRows computes rows input channels in tiles as even as they can be, in

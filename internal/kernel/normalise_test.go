@@ -38,7 +38,7 @@ func pixelShape(r *rand.Rand, i int) (n, h, w, c int, loose bool) {
 }
 
 // forPixels runs f with random shapes.
-func forPixels(t *testing.T, seed uint64, f func(r *rand.Rand, v Variant, n, h, w, c int, loose bool)) {
+func forPixels(t *testing.T, seed uint64, f func(t *testing.T, r *rand.Rand, v Variant, n, h, w, c int, loose bool)) {
 	forVariants(t, func(t *testing.T, v Variant) {
 		r := newRand(t, seed)
 		step := 1
@@ -47,7 +47,7 @@ func forPixels(t *testing.T, seed uint64, f func(r *rand.Rand, v Variant, n, h, 
 		}
 		for i := 0; i < 150; i += step {
 			n, h, w, c, loose := pixelShape(r, i)
-			f(r, v, n, h, w, c, loose)
+			f(t, r, v, n, h, w, c, loose)
 		}
 	})
 }
@@ -60,7 +60,7 @@ func zeroPadded(r *rand.Rand, n int) []float32 {
 }
 
 func TestNormalise(t *testing.T) {
-	forPixels(t, 51, func(r *rand.Rand, v Variant, n, h, w, c int, loose bool) {
+	forPixels(t, 51, func(t *testing.T, r *rand.Rand, v Variant, n, h, w, c int, loose bool) {
 		z := newImages(r, n, h, w, c, PadChannels(c), loose)
 		y := newImages(r, n, h, w, c, PadChannels(c), loose).blank()
 		op := Normalise{Variant: v, N: n, H: h, W: w, C: c, Z: z.data, ZStrides: z.s, Y: y.data, YStrides: y.s,
@@ -104,7 +104,7 @@ func sumBound(pixels int, abs float64) float64 {
 }
 
 func TestMoments(t *testing.T) {
-	forPixels(t, 52, func(r *rand.Rand, v Variant, n, h, w, c int, loose bool) {
+	forPixels(t, 52, func(t *testing.T, r *rand.Rand, v Variant, n, h, w, c int, loose bool) {
 		z := newImages(r, n, h, w, c, PadChannels(c), loose)
 		near := zeroPadded(r, c)
 		sum, square := newBuffer(PadChannels(c), r.IntN(16)), newBuffer(PadChannels(c), r.IntN(16))
@@ -133,7 +133,7 @@ func TestMoments(t *testing.T) {
 }
 
 func TestNormGradient(t *testing.T) {
-	forPixels(t, 53, func(r *rand.Rand, v Variant, n, h, w, c int, loose bool) {
+	forPixels(t, 53, func(t *testing.T, r *rand.Rand, v Variant, n, h, w, c int, loose bool) {
 		z := newImages(r, n, h, w, c, PadChannels(c), loose)
 		z.each(func(i, _ int) { z.data[i] *= 4 })
 		dy := newImages(r, n, h, w, c, PadChannels(c), r.IntN(2) == 0)
@@ -218,7 +218,7 @@ func TestSlopeEdges(t *testing.T) {
 }
 
 func TestImageDots(t *testing.T) {
-	forPixels(t, 54, func(r *rand.Rand, v Variant, n, h, w, c int, loose bool) {
+	forPixels(t, 54, func(t *testing.T, r *rand.Rand, v Variant, n, h, w, c int, loose bool) {
 		x := newImages(r, n, h, w, c, PadChannels(c), loose)
 		y := newImages(r, n, h, w, c, PadChannels(c), r.IntN(2) == 0)
 		ld := PadChannels(c)

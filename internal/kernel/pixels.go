@@ -7,10 +7,10 @@ import (
 
 // pixelOp is a loop over the pixels of some images that has parameters or sums
 // of its own for every channel; see pixelsGeneric.
-type pixelOp uint8
+type pixelOp uint16
 
 const (
-	pixelNorm pixelOp = iota // each of the first five: and the same of SiLU and Sigmoid
+	pixelNorm pixelOp = iota
 	pixelNormAdd
 	pixelReduce
 	pixelApply

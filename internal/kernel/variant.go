@@ -126,8 +126,24 @@ func (v Variant) windowOutputs() int {
 
 // gradientTile returns the most input channels a tile of weight gradients of
 // the given width may have.
-func (v Variant) gradientTile(width int) int { return 4 }
-
-// gradientWidth returns the width of the next tile of weight gradients when the
-// given number of output channels, a multiple of 8, is left.
-func (v Variant) gradientWidth(channels, rows int) int { return min(channels, 16) }
+func (v Variant) gradientTile(width int) int {
+	switch v {
+	case AVX512:
+		switch width {
+		case 16:
+			return 24
+		case 32:
+			return 14
+		case 48:
+			return 9
+		}
+	case AVX2:
+		switch width {
+		case 8:
+			return 12
+		case 16:
+			return 6
+		}
+	}
+	return 4
+}

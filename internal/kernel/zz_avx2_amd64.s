@@ -12429,3 +12429,5531 @@ next:
 	JNE vector
 	VZEROUPPER
 	RET
+
+// func gradient1x8AVX2(p *gradientArgs)
+TEXT ·gradient1x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	PREFETCHT0 0(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y1
+	PREFETCHT0 (AX)(R8*8)
+	PREFETCHT0 0(BX)(R9*8)
+	VBROADCASTSS 0(AX), Y2
+	VFMADD231PS Y1, Y2, Y0
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	ADDQ $4, SI
+	ADDQ $64, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient2x8AVX2(p *gradientArgs)
+TEXT ·gradient2x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y2
+	PREFETCHT0 (AX)(R8*8)
+	PREFETCHT0 0(BX)(R9*8)
+	VBROADCASTSS 0(AX), Y3
+	VFMADD231PS Y2, Y3, Y0
+	VBROADCASTSS 4(AX), Y4
+	VFMADD231PS Y2, Y4, Y1
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 64(R12), Y1, Y1
+	VMOVUPS Y1, 64(R12)
+	ADDQ $8, SI
+	ADDQ $128, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient3x8AVX2(p *gradientArgs)
+TEXT ·gradient3x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y3
+	PREFETCHT0 (AX)(R8*8)
+	PREFETCHT0 0(BX)(R9*8)
+	VBROADCASTSS 0(AX), Y4
+	VFMADD231PS Y3, Y4, Y0
+	VBROADCASTSS 4(AX), Y5
+	VFMADD231PS Y3, Y5, Y1
+	VBROADCASTSS 8(AX), Y6
+	VFMADD231PS Y3, Y6, Y2
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 64(R12), Y1, Y1
+	VMOVUPS Y1, 64(R12)
+	VADDPS 128(R12), Y2, Y2
+	VMOVUPS Y2, 128(R12)
+	ADDQ $12, SI
+	ADDQ $192, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient4x8AVX2(p *gradientArgs)
+TEXT ·gradient4x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y4
+	PREFETCHT0 (AX)(R8*8)
+	PREFETCHT0 0(BX)(R9*8)
+	VBROADCASTSS 0(AX), Y5
+	VFMADD231PS Y4, Y5, Y0
+	VBROADCASTSS 4(AX), Y6
+	VFMADD231PS Y4, Y6, Y1
+	VBROADCASTSS 8(AX), Y7
+	VFMADD231PS Y4, Y7, Y2
+	VBROADCASTSS 12(AX), Y8
+	VFMADD231PS Y4, Y8, Y3
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 64(R12), Y1, Y1
+	VMOVUPS Y1, 64(R12)
+	VADDPS 128(R12), Y2, Y2
+	VMOVUPS Y2, 128(R12)
+	VADDPS 192(R12), Y3, Y3
+	VMOVUPS Y3, 192(R12)
+	ADDQ $16, SI
+	ADDQ $256, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient5x8AVX2(p *gradientArgs)
+TEXT ·gradient5x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 256(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y5
+	PREFETCHT0 (AX)(R8*8)
+	PREFETCHT0 16(AX)(R8*8)
+	PREFETCHT0 0(BX)(R9*8)
+	VBROADCASTSS 0(AX), Y6
+	VFMADD231PS Y5, Y6, Y0
+	VBROADCASTSS 4(AX), Y7
+	VFMADD231PS Y5, Y7, Y1
+	VBROADCASTSS 8(AX), Y8
+	VFMADD231PS Y5, Y8, Y2
+	VBROADCASTSS 12(AX), Y9
+	VFMADD231PS Y5, Y9, Y3
+	VBROADCASTSS 16(AX), Y6
+	VFMADD231PS Y5, Y6, Y4
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 64(R12), Y1, Y1
+	VMOVUPS Y1, 64(R12)
+	VADDPS 128(R12), Y2, Y2
+	VMOVUPS Y2, 128(R12)
+	VADDPS 192(R12), Y3, Y3
+	VMOVUPS Y3, 192(R12)
+	VADDPS 256(R12), Y4, Y4
+	VMOVUPS Y4, 256(R12)
+	ADDQ $20, SI
+	ADDQ $320, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient6x8AVX2(p *gradientArgs)
+TEXT ·gradient6x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 256(R12)
+	PREFETCHT0 320(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y6
+	PREFETCHT0 (AX)(R8*8)
+	PREFETCHT0 20(AX)(R8*8)
+	PREFETCHT0 0(BX)(R9*8)
+	VBROADCASTSS 0(AX), Y7
+	VFMADD231PS Y6, Y7, Y0
+	VBROADCASTSS 4(AX), Y8
+	VFMADD231PS Y6, Y8, Y1
+	VBROADCASTSS 8(AX), Y9
+	VFMADD231PS Y6, Y9, Y2
+	VBROADCASTSS 12(AX), Y10
+	VFMADD231PS Y6, Y10, Y3
+	VBROADCASTSS 16(AX), Y7
+	VFMADD231PS Y6, Y7, Y4
+	VBROADCASTSS 20(AX), Y8
+	VFMADD231PS Y6, Y8, Y5
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 64(R12), Y1, Y1
+	VMOVUPS Y1, 64(R12)
+	VADDPS 128(R12), Y2, Y2
+	VMOVUPS Y2, 128(R12)
+	VADDPS 192(R12), Y3, Y3
+	VMOVUPS Y3, 192(R12)
+	VADDPS 256(R12), Y4, Y4
+	VMOVUPS Y4, 256(R12)
+	VADDPS 320(R12), Y5, Y5
+	VMOVUPS Y5, 320(R12)
+	ADDQ $24, SI
+	ADDQ $384, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient7x8AVX2(p *gradientArgs)
+TEXT ·gradient7x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 256(R12)
+	PREFETCHT0 320(R12)
+	PREFETCHT0 384(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y7
+	PREFETCHT0 (AX)(R8*8)
+	PREFETCHT0 24(AX)(R8*8)
+	PREFETCHT0 0(BX)(R9*8)
+	VBROADCASTSS 0(AX), Y8
+	VFMADD231PS Y7, Y8, Y0
+	VBROADCASTSS 4(AX), Y9
+	VFMADD231PS Y7, Y9, Y1
+	VBROADCASTSS 8(AX), Y10
+	VFMADD231PS Y7, Y10, Y2
+	VBROADCASTSS 12(AX), Y11
+	VFMADD231PS Y7, Y11, Y3
+	VBROADCASTSS 16(AX), Y8
+	VFMADD231PS Y7, Y8, Y4
+	VBROADCASTSS 20(AX), Y9
+	VFMADD231PS Y7, Y9, Y5
+	VBROADCASTSS 24(AX), Y10
+	VFMADD231PS Y7, Y10, Y6
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 64(R12), Y1, Y1
+	VMOVUPS Y1, 64(R12)
+	VADDPS 128(R12), Y2, Y2
+	VMOVUPS Y2, 128(R12)
+	VADDPS 192(R12), Y3, Y3
+	VMOVUPS Y3, 192(R12)
+	VADDPS 256(R12), Y4, Y4
+	VMOVUPS Y4, 256(R12)
+	VADDPS 320(R12), Y5, Y5
+	VMOVUPS Y5, 320(R12)
+	VADDPS 384(R12), Y6, Y6
+	VMOVUPS Y6, 384(R12)
+	ADDQ $28, SI
+	ADDQ $448, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient8x8AVX2(p *gradientArgs)
+TEXT ·gradient8x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 256(R12)
+	PREFETCHT0 320(R12)
+	PREFETCHT0 384(R12)
+	PREFETCHT0 448(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y8
+	PREFETCHT0 (AX)(R8*8)
+	PREFETCHT0 28(AX)(R8*8)
+	PREFETCHT0 0(BX)(R9*8)
+	VBROADCASTSS 0(AX), Y9
+	VFMADD231PS Y8, Y9, Y0
+	VBROADCASTSS 4(AX), Y10
+	VFMADD231PS Y8, Y10, Y1
+	VBROADCASTSS 8(AX), Y11
+	VFMADD231PS Y8, Y11, Y2
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS Y8, Y12, Y3
+	VBROADCASTSS 16(AX), Y9
+	VFMADD231PS Y8, Y9, Y4
+	VBROADCASTSS 20(AX), Y10
+	VFMADD231PS Y8, Y10, Y5
+	VBROADCASTSS 24(AX), Y11
+	VFMADD231PS Y8, Y11, Y6
+	VBROADCASTSS 28(AX), Y12
+	VFMADD231PS Y8, Y12, Y7
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 64(R12), Y1, Y1
+	VMOVUPS Y1, 64(R12)
+	VADDPS 128(R12), Y2, Y2
+	VMOVUPS Y2, 128(R12)
+	VADDPS 192(R12), Y3, Y3
+	VMOVUPS Y3, 192(R12)
+	VADDPS 256(R12), Y4, Y4
+	VMOVUPS Y4, 256(R12)
+	VADDPS 320(R12), Y5, Y5
+	VMOVUPS Y5, 320(R12)
+	VADDPS 384(R12), Y6, Y6
+	VMOVUPS Y6, 384(R12)
+	VADDPS 448(R12), Y7, Y7
+	VMOVUPS Y7, 448(R12)
+	ADDQ $32, SI
+	ADDQ $512, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient9x8AVX2(p *gradientArgs)
+TEXT ·gradient9x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 256(R12)
+	PREFETCHT0 320(R12)
+	PREFETCHT0 384(R12)
+	PREFETCHT0 448(R12)
+	PREFETCHT0 512(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y9
+	PREFETCHT0 (AX)(R8*8)
+	PREFETCHT0 32(AX)(R8*8)
+	PREFETCHT0 0(BX)(R9*8)
+	VBROADCASTSS 0(AX), Y10
+	VFMADD231PS Y9, Y10, Y0
+	VBROADCASTSS 4(AX), Y11
+	VFMADD231PS Y9, Y11, Y1
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS Y9, Y12, Y2
+	VBROADCASTSS 12(AX), Y13
+	VFMADD231PS Y9, Y13, Y3
+	VBROADCASTSS 16(AX), Y10
+	VFMADD231PS Y9, Y10, Y4
+	VBROADCASTSS 20(AX), Y11
+	VFMADD231PS Y9, Y11, Y5
+	VBROADCASTSS 24(AX), Y12
+	VFMADD231PS Y9, Y12, Y6
+	VBROADCASTSS 28(AX), Y13
+	VFMADD231PS Y9, Y13, Y7
+	VBROADCASTSS 32(AX), Y10
+	VFMADD231PS Y9, Y10, Y8
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 64(R12), Y1, Y1
+	VMOVUPS Y1, 64(R12)
+	VADDPS 128(R12), Y2, Y2
+	VMOVUPS Y2, 128(R12)
+	VADDPS 192(R12), Y3, Y3
+	VMOVUPS Y3, 192(R12)
+	VADDPS 256(R12), Y4, Y4
+	VMOVUPS Y4, 256(R12)
+	VADDPS 320(R12), Y5, Y5
+	VMOVUPS Y5, 320(R12)
+	VADDPS 384(R12), Y6, Y6
+	VMOVUPS Y6, 384(R12)
+	VADDPS 448(R12), Y7, Y7
+	VMOVUPS Y7, 448(R12)
+	VADDPS 512(R12), Y8, Y8
+	VMOVUPS Y8, 512(R12)
+	ADDQ $36, SI
+	ADDQ $576, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient10x8AVX2(p *gradientArgs)
+TEXT ·gradient10x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 256(R12)
+	PREFETCHT0 320(R12)
+	PREFETCHT0 384(R12)
+	PREFETCHT0 448(R12)
+	PREFETCHT0 512(R12)
+	PREFETCHT0 576(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y10
+	PREFETCHT0 (AX)(R8*8)
+	PREFETCHT0 36(AX)(R8*8)
+	PREFETCHT0 0(BX)(R9*8)
+	VBROADCASTSS 0(AX), Y11
+	VFMADD231PS Y10, Y11, Y0
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS Y10, Y12, Y1
+	VBROADCASTSS 8(AX), Y13
+	VFMADD231PS Y10, Y13, Y2
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS Y10, Y14, Y3
+	VBROADCASTSS 16(AX), Y11
+	VFMADD231PS Y10, Y11, Y4
+	VBROADCASTSS 20(AX), Y12
+	VFMADD231PS Y10, Y12, Y5
+	VBROADCASTSS 24(AX), Y13
+	VFMADD231PS Y10, Y13, Y6
+	VBROADCASTSS 28(AX), Y14
+	VFMADD231PS Y10, Y14, Y7
+	VBROADCASTSS 32(AX), Y11
+	VFMADD231PS Y10, Y11, Y8
+	VBROADCASTSS 36(AX), Y12
+	VFMADD231PS Y10, Y12, Y9
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 64(R12), Y1, Y1
+	VMOVUPS Y1, 64(R12)
+	VADDPS 128(R12), Y2, Y2
+	VMOVUPS Y2, 128(R12)
+	VADDPS 192(R12), Y3, Y3
+	VMOVUPS Y3, 192(R12)
+	VADDPS 256(R12), Y4, Y4
+	VMOVUPS Y4, 256(R12)
+	VADDPS 320(R12), Y5, Y5
+	VMOVUPS Y5, 320(R12)
+	VADDPS 384(R12), Y6, Y6
+	VMOVUPS Y6, 384(R12)
+	VADDPS 448(R12), Y7, Y7
+	VMOVUPS Y7, 448(R12)
+	VADDPS 512(R12), Y8, Y8
+	VMOVUPS Y8, 512(R12)
+	VADDPS 576(R12), Y9, Y9
+	VMOVUPS Y9, 576(R12)
+	ADDQ $40, SI
+	ADDQ $640, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient11x8AVX2(p *gradientArgs)
+TEXT ·gradient11x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 256(R12)
+	PREFETCHT0 320(R12)
+	PREFETCHT0 384(R12)
+	PREFETCHT0 448(R12)
+	PREFETCHT0 512(R12)
+	PREFETCHT0 576(R12)
+	PREFETCHT0 640(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y11
+	PREFETCHT0 (AX)(R8*8)
+	PREFETCHT0 40(AX)(R8*8)
+	PREFETCHT0 0(BX)(R9*8)
+	VBROADCASTSS 0(AX), Y12
+	VFMADD231PS Y11, Y12, Y0
+	VBROADCASTSS 4(AX), Y13
+	VFMADD231PS Y11, Y13, Y1
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS Y11, Y14, Y2
+	VBROADCASTSS 12(AX), Y15
+	VFMADD231PS Y11, Y15, Y3
+	VBROADCASTSS 16(AX), Y12
+	VFMADD231PS Y11, Y12, Y4
+	VBROADCASTSS 20(AX), Y13
+	VFMADD231PS Y11, Y13, Y5
+	VBROADCASTSS 24(AX), Y14
+	VFMADD231PS Y11, Y14, Y6
+	VBROADCASTSS 28(AX), Y15
+	VFMADD231PS Y11, Y15, Y7
+	VBROADCASTSS 32(AX), Y12
+	VFMADD231PS Y11, Y12, Y8
+	VBROADCASTSS 36(AX), Y13
+	VFMADD231PS Y11, Y13, Y9
+	VBROADCASTSS 40(AX), Y14
+	VFMADD231PS Y11, Y14, Y10
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 64(R12), Y1, Y1
+	VMOVUPS Y1, 64(R12)
+	VADDPS 128(R12), Y2, Y2
+	VMOVUPS Y2, 128(R12)
+	VADDPS 192(R12), Y3, Y3
+	VMOVUPS Y3, 192(R12)
+	VADDPS 256(R12), Y4, Y4
+	VMOVUPS Y4, 256(R12)
+	VADDPS 320(R12), Y5, Y5
+	VMOVUPS Y5, 320(R12)
+	VADDPS 384(R12), Y6, Y6
+	VMOVUPS Y6, 384(R12)
+	VADDPS 448(R12), Y7, Y7
+	VMOVUPS Y7, 448(R12)
+	VADDPS 512(R12), Y8, Y8
+	VMOVUPS Y8, 512(R12)
+	VADDPS 576(R12), Y9, Y9
+	VMOVUPS Y9, 576(R12)
+	VADDPS 640(R12), Y10, Y10
+	VMOVUPS Y10, 640(R12)
+	ADDQ $44, SI
+	ADDQ $704, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient12x8AVX2(p *gradientArgs)
+TEXT ·gradient12x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 256(R12)
+	PREFETCHT0 320(R12)
+	PREFETCHT0 384(R12)
+	PREFETCHT0 448(R12)
+	PREFETCHT0 512(R12)
+	PREFETCHT0 576(R12)
+	PREFETCHT0 640(R12)
+	PREFETCHT0 704(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y12
+	PREFETCHT0 (AX)(R8*8)
+	PREFETCHT0 44(AX)(R8*8)
+	PREFETCHT0 0(BX)(R9*8)
+	VBROADCASTSS 0(AX), Y13
+	VFMADD231PS Y12, Y13, Y0
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS Y12, Y14, Y1
+	VBROADCASTSS 8(AX), Y15
+	VFMADD231PS Y12, Y15, Y2
+	VBROADCASTSS 12(AX), Y13
+	VFMADD231PS Y12, Y13, Y3
+	VBROADCASTSS 16(AX), Y14
+	VFMADD231PS Y12, Y14, Y4
+	VBROADCASTSS 20(AX), Y15
+	VFMADD231PS Y12, Y15, Y5
+	VBROADCASTSS 24(AX), Y13
+	VFMADD231PS Y12, Y13, Y6
+	VBROADCASTSS 28(AX), Y14
+	VFMADD231PS Y12, Y14, Y7
+	VBROADCASTSS 32(AX), Y15
+	VFMADD231PS Y12, Y15, Y8
+	VBROADCASTSS 36(AX), Y13
+	VFMADD231PS Y12, Y13, Y9
+	VBROADCASTSS 40(AX), Y14
+	VFMADD231PS Y12, Y14, Y10
+	VBROADCASTSS 44(AX), Y15
+	VFMADD231PS Y12, Y15, Y11
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 64(R12), Y1, Y1
+	VMOVUPS Y1, 64(R12)
+	VADDPS 128(R12), Y2, Y2
+	VMOVUPS Y2, 128(R12)
+	VADDPS 192(R12), Y3, Y3
+	VMOVUPS Y3, 192(R12)
+	VADDPS 256(R12), Y4, Y4
+	VMOVUPS Y4, 256(R12)
+	VADDPS 320(R12), Y5, Y5
+	VMOVUPS Y5, 320(R12)
+	VADDPS 384(R12), Y6, Y6
+	VMOVUPS Y6, 384(R12)
+	VADDPS 448(R12), Y7, Y7
+	VMOVUPS Y7, 448(R12)
+	VADDPS 512(R12), Y8, Y8
+	VMOVUPS Y8, 512(R12)
+	VADDPS 576(R12), Y9, Y9
+	VMOVUPS Y9, 576(R12)
+	VADDPS 640(R12), Y10, Y10
+	VMOVUPS Y10, 640(R12)
+	VADDPS 704(R12), Y11, Y11
+	VMOVUPS Y11, 704(R12)
+	ADDQ $48, SI
+	ADDQ $768, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient1x16AVX2(p *gradientArgs)
+TEXT ·gradient1x16AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	PREFETCHT0 0(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y2
+	VMOVUPS 32(BX), Y3
+	PREFETCHT0 (AX)(R8*8)
+	PREFETCHT0 0(BX)(R9*8)
+	VBROADCASTSS 0(AX), Y4
+	VFMADD231PS Y2, Y4, Y0
+	VFMADD231PS Y3, Y4, Y1
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 32(R12), Y1, Y1
+	VMOVUPS Y1, 32(R12)
+	ADDQ $4, SI
+	ADDQ $64, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient2x16AVX2(p *gradientArgs)
+TEXT ·gradient2x16AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y4
+	VMOVUPS 32(BX), Y5
+	PREFETCHT0 (AX)(R8*8)
+	PREFETCHT0 0(BX)(R9*8)
+	VBROADCASTSS 0(AX), Y6
+	VFMADD231PS Y4, Y6, Y0
+	VFMADD231PS Y5, Y6, Y1
+	VBROADCASTSS 4(AX), Y7
+	VFMADD231PS Y4, Y7, Y2
+	VFMADD231PS Y5, Y7, Y3
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 32(R12), Y1, Y1
+	VMOVUPS Y1, 32(R12)
+	VADDPS 64(R12), Y2, Y2
+	VMOVUPS Y2, 64(R12)
+	VADDPS 96(R12), Y3, Y3
+	VMOVUPS Y3, 96(R12)
+	ADDQ $8, SI
+	ADDQ $128, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient3x16AVX2(p *gradientArgs)
+TEXT ·gradient3x16AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y6
+	VMOVUPS 32(BX), Y7
+	PREFETCHT0 (AX)(R8*8)
+	PREFETCHT0 0(BX)(R9*8)
+	VBROADCASTSS 0(AX), Y8
+	VFMADD231PS Y6, Y8, Y0
+	VFMADD231PS Y7, Y8, Y1
+	VBROADCASTSS 4(AX), Y9
+	VFMADD231PS Y6, Y9, Y2
+	VFMADD231PS Y7, Y9, Y3
+	VBROADCASTSS 8(AX), Y10
+	VFMADD231PS Y6, Y10, Y4
+	VFMADD231PS Y7, Y10, Y5
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 32(R12), Y1, Y1
+	VMOVUPS Y1, 32(R12)
+	VADDPS 64(R12), Y2, Y2
+	VMOVUPS Y2, 64(R12)
+	VADDPS 96(R12), Y3, Y3
+	VMOVUPS Y3, 96(R12)
+	VADDPS 128(R12), Y4, Y4
+	VMOVUPS Y4, 128(R12)
+	VADDPS 160(R12), Y5, Y5
+	VMOVUPS Y5, 160(R12)
+	ADDQ $12, SI
+	ADDQ $192, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient4x16AVX2(p *gradientArgs)
+TEXT ·gradient4x16AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y8
+	VMOVUPS 32(BX), Y9
+	PREFETCHT0 (AX)(R8*8)
+	PREFETCHT0 0(BX)(R9*8)
+	VBROADCASTSS 0(AX), Y10
+	VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y1
+	VBROADCASTSS 4(AX), Y11
+	VFMADD231PS Y8, Y11, Y2
+	VFMADD231PS Y9, Y11, Y3
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS Y8, Y12, Y4
+	VFMADD231PS Y9, Y12, Y5
+	VBROADCASTSS 12(AX), Y13
+	VFMADD231PS Y8, Y13, Y6
+	VFMADD231PS Y9, Y13, Y7
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 32(R12), Y1, Y1
+	VMOVUPS Y1, 32(R12)
+	VADDPS 64(R12), Y2, Y2
+	VMOVUPS Y2, 64(R12)
+	VADDPS 96(R12), Y3, Y3
+	VMOVUPS Y3, 96(R12)
+	VADDPS 128(R12), Y4, Y4
+	VMOVUPS Y4, 128(R12)
+	VADDPS 160(R12), Y5, Y5
+	VMOVUPS Y5, 160(R12)
+	VADDPS 192(R12), Y6, Y6
+	VMOVUPS Y6, 192(R12)
+	VADDPS 224(R12), Y7, Y7
+	VMOVUPS Y7, 224(R12)
+	ADDQ $16, SI
+	ADDQ $256, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient5x16AVX2(p *gradientArgs)
+TEXT ·gradient5x16AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 256(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y10
+	VMOVUPS 32(BX), Y11
+	PREFETCHT0 (AX)(R8*8)
+	PREFETCHT0 16(AX)(R8*8)
+	PREFETCHT0 0(BX)(R9*8)
+	VBROADCASTSS 0(AX), Y12
+	VFMADD231PS Y10, Y12, Y0
+	VFMADD231PS Y11, Y12, Y1
+	VBROADCASTSS 4(AX), Y13
+	VFMADD231PS Y10, Y13, Y2
+	VFMADD231PS Y11, Y13, Y3
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS Y10, Y14, Y4
+	VFMADD231PS Y11, Y14, Y5
+	VBROADCASTSS 12(AX), Y15
+	VFMADD231PS Y10, Y15, Y6
+	VFMADD231PS Y11, Y15, Y7
+	VBROADCASTSS 16(AX), Y12
+	VFMADD231PS Y10, Y12, Y8
+	VFMADD231PS Y11, Y12, Y9
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 32(R12), Y1, Y1
+	VMOVUPS Y1, 32(R12)
+	VADDPS 64(R12), Y2, Y2
+	VMOVUPS Y2, 64(R12)
+	VADDPS 96(R12), Y3, Y3
+	VMOVUPS Y3, 96(R12)
+	VADDPS 128(R12), Y4, Y4
+	VMOVUPS Y4, 128(R12)
+	VADDPS 160(R12), Y5, Y5
+	VMOVUPS Y5, 160(R12)
+	VADDPS 192(R12), Y6, Y6
+	VMOVUPS Y6, 192(R12)
+	VADDPS 224(R12), Y7, Y7
+	VMOVUPS Y7, 224(R12)
+	VADDPS 256(R12), Y8, Y8
+	VMOVUPS Y8, 256(R12)
+	VADDPS 288(R12), Y9, Y9
+	VMOVUPS Y9, 288(R12)
+	ADDQ $20, SI
+	ADDQ $320, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient6x16AVX2(p *gradientArgs)
+TEXT ·gradient6x16AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 256(R12)
+	PREFETCHT0 320(R12)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y12
+	VMOVUPS 32(BX), Y13
+	PREFETCHT0 (AX)(R8*8)
+	PREFETCHT0 20(AX)(R8*8)
+	PREFETCHT0 0(BX)(R9*8)
+	VBROADCASTSS 0(AX), Y14
+	VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1
+	VBROADCASTSS 4(AX), Y15
+	VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y3
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5
+	VBROADCASTSS 12(AX), Y15
+	VFMADD231PS Y12, Y15, Y6
+	VFMADD231PS Y13, Y15, Y7
+	VBROADCASTSS 16(AX), Y14
+	VFMADD231PS Y12, Y14, Y8
+	VFMADD231PS Y13, Y14, Y9
+	VBROADCASTSS 20(AX), Y15
+	VFMADD231PS Y12, Y15, Y10
+	VFMADD231PS Y13, Y15, Y11
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 32(R12), Y1, Y1
+	VMOVUPS Y1, 32(R12)
+	VADDPS 64(R12), Y2, Y2
+	VMOVUPS Y2, 64(R12)
+	VADDPS 96(R12), Y3, Y3
+	VMOVUPS Y3, 96(R12)
+	VADDPS 128(R12), Y4, Y4
+	VMOVUPS Y4, 128(R12)
+	VADDPS 160(R12), Y5, Y5
+	VMOVUPS Y5, 160(R12)
+	VADDPS 192(R12), Y6, Y6
+	VMOVUPS Y6, 192(R12)
+	VADDPS 224(R12), Y7, Y7
+	VMOVUPS Y7, 224(R12)
+	VADDPS 256(R12), Y8, Y8
+	VMOVUPS Y8, 256(R12)
+	VADDPS 288(R12), Y9, Y9
+	VMOVUPS Y9, 288(R12)
+	VADDPS 320(R12), Y10, Y10
+	VMOVUPS Y10, 320(R12)
+	VADDPS 352(R12), Y11, Y11
+	VMOVUPS Y11, 352(R12)
+	ADDQ $24, SI
+	ADDQ $384, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient1x24AVX2(p *gradientArgs)
+TEXT ·gradient1x24AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	MOVQ gradientArgs_panel(DI), R13
+	ADDQ R12, R13
+	PREFETCHT0 0(R12)
+	PREFETCHT0 0(R13)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y3
+	VMOVUPS 32(BX), Y4
+	VMOVUPS 64(BX), Y5
+	PREFETCHT0 (AX)(R8*8)
+	PREFETCHT0 0(BX)(R9*8)
+	PREFETCHT0 64(BX)(R9*8)
+	VBROADCASTSS 0(AX), Y6
+	VFMADD231PS Y3, Y6, Y0
+	VFMADD231PS Y4, Y6, Y1
+	VFMADD231PS Y5, Y6, Y2
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 32(R12), Y1, Y1
+	VMOVUPS Y1, 32(R12)
+	VADDPS 0(R13), Y2, Y2
+	VMOVUPS Y2, 0(R13)
+	ADDQ $4, SI
+	ADDQ $64, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient2x24AVX2(p *gradientArgs)
+TEXT ·gradient2x24AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	MOVQ gradientArgs_panel(DI), R13
+	ADDQ R12, R13
+	PREFETCHT0 0(R12)
+	PREFETCHT0 0(R13)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 64(R13)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y6
+	VMOVUPS 32(BX), Y7
+	VMOVUPS 64(BX), Y8
+	PREFETCHT0 (AX)(R8*8)
+	PREFETCHT0 0(BX)(R9*8)
+	PREFETCHT0 64(BX)(R9*8)
+	VBROADCASTSS 0(AX), Y9
+	VFMADD231PS Y6, Y9, Y0
+	VFMADD231PS Y7, Y9, Y1
+	VFMADD231PS Y8, Y9, Y2
+	VBROADCASTSS 4(AX), Y10
+	VFMADD231PS Y6, Y10, Y3
+	VFMADD231PS Y7, Y10, Y4
+	VFMADD231PS Y8, Y10, Y5
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 32(R12), Y1, Y1
+	VMOVUPS Y1, 32(R12)
+	VADDPS 0(R13), Y2, Y2
+	VMOVUPS Y2, 0(R13)
+	VADDPS 64(R12), Y3, Y3
+	VMOVUPS Y3, 64(R12)
+	VADDPS 96(R12), Y4, Y4
+	VMOVUPS Y4, 96(R12)
+	VADDPS 64(R13), Y5, Y5
+	VMOVUPS Y5, 64(R13)
+	ADDQ $8, SI
+	ADDQ $128, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient3x24AVX2(p *gradientArgs)
+TEXT ·gradient3x24AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	MOVQ gradientArgs_panel(DI), R13
+	ADDQ R12, R13
+	PREFETCHT0 0(R12)
+	PREFETCHT0 0(R13)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 64(R13)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 128(R13)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y9
+	VMOVUPS 32(BX), Y10
+	VMOVUPS 64(BX), Y11
+	PREFETCHT0 (AX)(R8*8)
+	PREFETCHT0 0(BX)(R9*8)
+	PREFETCHT0 64(BX)(R9*8)
+	VBROADCASTSS 0(AX), Y12
+	VFMADD231PS Y9, Y12, Y0
+	VFMADD231PS Y10, Y12, Y1
+	VFMADD231PS Y11, Y12, Y2
+	VBROADCASTSS 4(AX), Y13
+	VFMADD231PS Y9, Y13, Y3
+	VFMADD231PS Y10, Y13, Y4
+	VFMADD231PS Y11, Y13, Y5
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS Y9, Y14, Y6
+	VFMADD231PS Y10, Y14, Y7
+	VFMADD231PS Y11, Y14, Y8
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 32(R12), Y1, Y1
+	VMOVUPS Y1, 32(R12)
+	VADDPS 0(R13), Y2, Y2
+	VMOVUPS Y2, 0(R13)
+	VADDPS 64(R12), Y3, Y3
+	VMOVUPS Y3, 64(R12)
+	VADDPS 96(R12), Y4, Y4
+	VMOVUPS Y4, 96(R12)
+	VADDPS 64(R13), Y5, Y5
+	VMOVUPS Y5, 64(R13)
+	VADDPS 128(R12), Y6, Y6
+	VMOVUPS Y6, 128(R12)
+	VADDPS 160(R12), Y7, Y7
+	VMOVUPS Y7, 160(R12)
+	VADDPS 128(R13), Y8, Y8
+	VMOVUPS Y8, 128(R13)
+	ADDQ $12, SI
+	ADDQ $192, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func gradient4x24AVX2(p *gradientArgs)
+TEXT ·gradient4x24AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ gradientArgs_x(DI), SI
+	MOVQ gradientArgs_g(DI), R12
+	MOVQ (gradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (gradientArgs_ywalk+walk_pixel)(DI), R9
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	MOVQ gradientArgs_panel(DI), R13
+	ADDQ R12, R13
+	PREFETCHT0 0(R12)
+	PREFETCHT0 0(R13)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 64(R13)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 128(R13)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 192(R13)
+	MOVQ SI, AX
+	MOVQ gradientArgs_y(DI), BX
+	MOVQ gradientArgs_nn(DI), R11
+image:
+	MOVQ gradientArgs_ny(DI), R10
+row:
+	MOVQ gradientArgs_nx(DI), CX
+	PCALIGN $32
+pixel:
+	VMOVUPS 0(BX), Y12
+	VMOVUPS 32(BX), Y13
+	VMOVUPS 64(BX), Y14
+	PREFETCHT0 (AX)(R8*8)
+	PREFETCHT0 0(BX)(R9*8)
+	PREFETCHT0 64(BX)(R9*8)
+	VBROADCASTSS 0(AX), Y15
+	VFMADD231PS Y12, Y15, Y0
+	VFMADD231PS Y13, Y15, Y1
+	VFMADD231PS Y14, Y15, Y2
+	VBROADCASTSS 4(AX), Y15
+	VFMADD231PS Y12, Y15, Y3
+	VFMADD231PS Y13, Y15, Y4
+	VFMADD231PS Y14, Y15, Y5
+	VBROADCASTSS 8(AX), Y15
+	VFMADD231PS Y12, Y15, Y6
+	VFMADD231PS Y13, Y15, Y7
+	VFMADD231PS Y14, Y15, Y8
+	VBROADCASTSS 12(AX), Y15
+	VFMADD231PS Y12, Y15, Y9
+	VFMADD231PS Y13, Y15, Y10
+	VFMADD231PS Y14, Y15, Y11
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE pixel
+	ADDQ (gradientArgs_xwalk+walk_row)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R10
+	JNE row
+	ADDQ (gradientArgs_xwalk+walk_image)(DI), AX
+	ADDQ (gradientArgs_ywalk+walk_image)(DI), BX
+	DECQ R11
+	JNE image
+	VADDPS 0(R12), Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	VADDPS 32(R12), Y1, Y1
+	VMOVUPS Y1, 32(R12)
+	VADDPS 0(R13), Y2, Y2
+	VMOVUPS Y2, 0(R13)
+	VADDPS 64(R12), Y3, Y3
+	VMOVUPS Y3, 64(R12)
+	VADDPS 96(R12), Y4, Y4
+	VMOVUPS Y4, 96(R12)
+	VADDPS 64(R13), Y5, Y5
+	VMOVUPS Y5, 64(R13)
+	VADDPS 128(R12), Y6, Y6
+	VMOVUPS Y6, 128(R12)
+	VADDPS 160(R12), Y7, Y7
+	VMOVUPS Y7, 160(R12)
+	VADDPS 128(R13), Y8, Y8
+	VMOVUPS Y8, 128(R13)
+	VADDPS 192(R12), Y9, Y9
+	VMOVUPS Y9, 192(R12)
+	VADDPS 224(R12), Y10, Y10
+	VMOVUPS Y10, 224(R12)
+	VADDPS 192(R13), Y11, Y11
+	VMOVUPS Y11, 192(R13)
+	ADDQ $16, SI
+	ADDQ $256, R12
+	DECQ gradientArgs_tiles(DI)
+	JNE tile
+	VZEROUPPER
+	RET
+
+// func tapGradient3AVX2(p *tapGradientArgs)
+TEXT ·tapGradient3AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (tapGradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (tapGradientArgs_ywalk+walk_pixel)(DI), R9
+	MOVQ tapGradientArgs_pix(DI), R10
+	LEAQ (R10)(R10*2), R15
+	XORQ R14, R14
+one:
+	CMPQ R14, tapGradientArgs_end(DI)
+	JEQ done
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	MOVQ tapGradientArgs_x(DI), SI
+	ADDQ R14, SI
+	MOVQ tapGradientArgs_row(DI), BX
+	LEAQ (SI)(BX*1), AX
+	LEAQ (AX)(BX*1), DX
+	MOVQ tapGradientArgs_y(DI), BX
+	ADDQ R14, BX
+	MOVQ tapGradientArgs_nn(DI), CX
+	MOVQ CX, tapGradientArgs_left(DI)
+one0image:
+	MOVQ tapGradientArgs_ny(DI), R11
+one0row:
+	MOVQ tapGradientArgs_nx(DI), CX
+	PCALIGN $32
+one0pixel:
+	VMOVUPS 0(BX), Y9
+	VFMADD231PS 0(SI), Y9, Y0
+	VFMADD231PS 0(SI)(R10*1), Y9, Y1
+	VFMADD231PS 0(SI)(R10*2), Y9, Y2
+	VFMADD231PS 0(AX), Y9, Y3
+	VFMADD231PS 0(AX)(R10*1), Y9, Y4
+	VFMADD231PS 0(AX)(R10*2), Y9, Y5
+	VFMADD231PS 0(DX), Y9, Y6
+	VFMADD231PS 0(DX)(R10*1), Y9, Y7
+	VFMADD231PS 0(DX)(R10*2), Y9, Y8
+	ADDQ R8, SI
+	ADDQ R8, AX
+	ADDQ R8, DX
+	ADDQ R9, BX
+	DECQ CX
+	JNE one0pixel
+	MOVQ (tapGradientArgs_xwalk+walk_row)(DI), CX
+	ADDQ CX, SI
+	ADDQ CX, AX
+	ADDQ CX, DX
+	ADDQ (tapGradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R11
+	JNE one0row
+	MOVQ (tapGradientArgs_xwalk+walk_image)(DI), CX
+	ADDQ CX, SI
+	ADDQ CX, AX
+	ADDQ CX, DX
+	ADDQ (tapGradientArgs_ywalk+walk_image)(DI), BX
+	DECQ tapGradientArgs_left(DI)
+	JNE one0image
+	MOVQ tapGradientArgs_g(DI), SI
+	ADDQ R14, SI
+	MOVQ tapGradientArgs_gtap(DI), BX
+	VADDPS 0(SI), Y0, Y0
+	VMOVUPS Y0, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y1, Y1
+	VMOVUPS Y1, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y2, Y2
+	VMOVUPS Y2, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y3, Y3
+	VMOVUPS Y3, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y4, Y4
+	VMOVUPS Y4, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y5, Y5
+	VMOVUPS Y5, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y6, Y6
+	VMOVUPS Y6, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y7, Y7
+	VMOVUPS Y7, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y8, Y8
+	VMOVUPS Y8, 0(SI)
+	ADDQ BX, SI
+	ADDQ $32, R14
+	JMP one
+done:
+	VZEROUPPER
+	RET
+
+// func depthwiseBack3x1AVX2(p *windowArgs)
+TEXT ·depthwiseBack3x1AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y1
+	VMOVUPS (R12)(R10*1), Y2
+	VMOVUPS (R12)(R10*2), Y3
+	MOVQ BX, AX
+	TESTQ R8, R8
+	JNE skip0
+	VMOVUPS (AX), Y4
+	VFMADD231PS Y4, Y2, Y0
+skip0:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack3x2AVX2(p *windowArgs)
+TEXT ·depthwiseBack3x2AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y2
+	VMOVUPS (R12)(R10*1), Y3
+	VMOVUPS (R12)(R10*2), Y4
+	MOVQ BX, AX
+	VMOVUPS (AX), Y5
+	VFMADD231PS Y5, Y3, Y0
+	VFMADD231PS Y5, Y2, Y1
+	TESTQ R8, R8
+	JNE skip1
+	VMOVUPS (AX)(R9*1), Y6
+	VFMADD231PS Y6, Y4, Y1
+skip1:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack3x3AVX2(p *windowArgs)
+TEXT ·depthwiseBack3x3AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y3
+	VMOVUPS (R12)(R10*1), Y4
+	VMOVUPS (R12)(R10*2), Y5
+	MOVQ BX, AX
+	VMOVUPS (AX), Y6
+	VFMADD231PS Y6, Y4, Y0
+	VFMADD231PS Y6, Y3, Y1
+	TESTQ R8, R8
+	JNE skip1
+	VMOVUPS (AX)(R9*1), Y7
+	VFMADD231PS Y7, Y5, Y1
+	VFMADD231PS Y7, Y4, Y2
+skip1:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack3x4AVX2(p *windowArgs)
+TEXT ·depthwiseBack3x4AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y4
+	VMOVUPS (R12)(R10*1), Y5
+	VMOVUPS (R12)(R10*2), Y6
+	MOVQ BX, AX
+	VMOVUPS (AX), Y7
+	VFMADD231PS Y7, Y5, Y0
+	VFMADD231PS Y7, Y4, Y1
+	VMOVUPS (AX)(R9*1), Y8
+	VFMADD231PS Y8, Y6, Y1
+	VFMADD231PS Y8, Y5, Y2
+	VFMADD231PS Y8, Y4, Y3
+	TESTQ R8, R8
+	JNE skip2
+	VMOVUPS (AX)(R9*2), Y7
+	VFMADD231PS Y7, Y6, Y3
+skip2:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y3, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack3x5AVX2(p *windowArgs)
+TEXT ·depthwiseBack3x5AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y5
+	VMOVUPS (R12)(R10*1), Y6
+	VMOVUPS (R12)(R10*2), Y7
+	MOVQ BX, AX
+	VMOVUPS (AX), Y8
+	VFMADD231PS Y8, Y6, Y0
+	VFMADD231PS Y8, Y5, Y1
+	VMOVUPS (AX)(R9*1), Y9
+	VFMADD231PS Y9, Y7, Y1
+	VFMADD231PS Y9, Y6, Y2
+	VFMADD231PS Y9, Y5, Y3
+	TESTQ R8, R8
+	JNE skip2
+	VMOVUPS (AX)(R9*2), Y8
+	VFMADD231PS Y8, Y7, Y3
+	VFMADD231PS Y8, Y6, Y4
+skip2:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y3, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y4, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack3x6AVX2(p *windowArgs)
+TEXT ·depthwiseBack3x6AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y6
+	VMOVUPS (R12)(R10*1), Y7
+	VMOVUPS (R12)(R10*2), Y8
+	MOVQ BX, AX
+	VMOVUPS (AX), Y9
+	VFMADD231PS Y9, Y7, Y0
+	VFMADD231PS Y9, Y6, Y1
+	VMOVUPS (AX)(R9*1), Y10
+	VFMADD231PS Y10, Y8, Y1
+	VFMADD231PS Y10, Y7, Y2
+	VFMADD231PS Y10, Y6, Y3
+	VMOVUPS (AX)(R9*2), Y9
+	VFMADD231PS Y9, Y8, Y3
+	VFMADD231PS Y9, Y7, Y4
+	VFMADD231PS Y9, Y6, Y5
+	TESTQ R8, R8
+	JNE skip3
+	VMOVUPS (AX)(R15*1), Y10
+	VFMADD231PS Y10, Y8, Y5
+skip3:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y3, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y4, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y5, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack3x7AVX2(p *windowArgs)
+TEXT ·depthwiseBack3x7AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y7
+	VMOVUPS (R12)(R10*1), Y8
+	VMOVUPS (R12)(R10*2), Y9
+	MOVQ BX, AX
+	VMOVUPS (AX), Y10
+	VFMADD231PS Y10, Y8, Y0
+	VFMADD231PS Y10, Y7, Y1
+	VMOVUPS (AX)(R9*1), Y11
+	VFMADD231PS Y11, Y9, Y1
+	VFMADD231PS Y11, Y8, Y2
+	VFMADD231PS Y11, Y7, Y3
+	VMOVUPS (AX)(R9*2), Y10
+	VFMADD231PS Y10, Y9, Y3
+	VFMADD231PS Y10, Y8, Y4
+	VFMADD231PS Y10, Y7, Y5
+	TESTQ R8, R8
+	JNE skip3
+	VMOVUPS (AX)(R15*1), Y11
+	VFMADD231PS Y11, Y9, Y5
+	VFMADD231PS Y11, Y8, Y6
+skip3:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y3, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y4, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y5, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y6, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack3x8AVX2(p *windowArgs)
+TEXT ·depthwiseBack3x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y8
+	VMOVUPS (R12)(R10*1), Y9
+	VMOVUPS (R12)(R10*2), Y10
+	MOVQ BX, AX
+	VMOVUPS (AX), Y11
+	VFMADD231PS Y11, Y9, Y0
+	VFMADD231PS Y11, Y8, Y1
+	VMOVUPS (AX)(R9*1), Y12
+	VFMADD231PS Y12, Y10, Y1
+	VFMADD231PS Y12, Y9, Y2
+	VFMADD231PS Y12, Y8, Y3
+	VMOVUPS (AX)(R9*2), Y11
+	VFMADD231PS Y11, Y10, Y3
+	VFMADD231PS Y11, Y9, Y4
+	VFMADD231PS Y11, Y8, Y5
+	VMOVUPS (AX)(R15*1), Y12
+	VFMADD231PS Y12, Y10, Y5
+	VFMADD231PS Y12, Y9, Y6
+	VFMADD231PS Y12, Y8, Y7
+	LEAQ (AX)(R9*4), AX
+	TESTQ R8, R8
+	JNE skip4
+	VMOVUPS (AX), Y11
+	VFMADD231PS Y11, Y10, Y7
+skip4:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y3, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y4, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y5, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y6, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y7, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func tapGradient5AVX2(p *tapGradientArgs)
+TEXT ·tapGradient5AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (tapGradientArgs_xwalk+walk_pixel)(DI), R8
+	MOVQ (tapGradientArgs_ywalk+walk_pixel)(DI), R9
+	MOVQ tapGradientArgs_pix(DI), R10
+	LEAQ (R10)(R10*2), R15
+	XORQ R14, R14
+one:
+	CMPQ R14, tapGradientArgs_end(DI)
+	JEQ done
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	MOVQ tapGradientArgs_x(DI), SI
+	ADDQ R14, SI
+	MOVQ tapGradientArgs_row(DI), BX
+	LEAQ (SI)(BX*1), AX
+	MOVQ tapGradientArgs_y(DI), BX
+	ADDQ R14, BX
+	MOVQ tapGradientArgs_nn(DI), CX
+	MOVQ CX, tapGradientArgs_left(DI)
+one0image:
+	MOVQ tapGradientArgs_ny(DI), R11
+one0row:
+	MOVQ tapGradientArgs_nx(DI), CX
+	PCALIGN $32
+one0pixel:
+	VMOVUPS 0(BX), Y10
+	VFMADD231PS 0(SI), Y10, Y0
+	VFMADD231PS 0(SI)(R10*1), Y10, Y1
+	VFMADD231PS 0(SI)(R10*2), Y10, Y2
+	VFMADD231PS 0(SI)(R15*1), Y10, Y3
+	VFMADD231PS 0(SI)(R10*4), Y10, Y4
+	VFMADD231PS 0(AX), Y10, Y5
+	VFMADD231PS 0(AX)(R10*1), Y10, Y6
+	VFMADD231PS 0(AX)(R10*2), Y10, Y7
+	VFMADD231PS 0(AX)(R15*1), Y10, Y8
+	VFMADD231PS 0(AX)(R10*4), Y10, Y9
+	ADDQ R8, SI
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE one0pixel
+	MOVQ (tapGradientArgs_xwalk+walk_row)(DI), CX
+	ADDQ CX, SI
+	ADDQ CX, AX
+	ADDQ (tapGradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R11
+	JNE one0row
+	MOVQ (tapGradientArgs_xwalk+walk_image)(DI), CX
+	ADDQ CX, SI
+	ADDQ CX, AX
+	ADDQ (tapGradientArgs_ywalk+walk_image)(DI), BX
+	DECQ tapGradientArgs_left(DI)
+	JNE one0image
+	MOVQ tapGradientArgs_g(DI), SI
+	ADDQ R14, SI
+	MOVQ tapGradientArgs_gtap(DI), BX
+	VADDPS 0(SI), Y0, Y0
+	VMOVUPS Y0, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y1, Y1
+	VMOVUPS Y1, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y2, Y2
+	VMOVUPS Y2, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y3, Y3
+	VMOVUPS Y3, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y4, Y4
+	VMOVUPS Y4, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y5, Y5
+	VMOVUPS Y5, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y6, Y6
+	VMOVUPS Y6, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y7, Y7
+	VMOVUPS Y7, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y8, Y8
+	VMOVUPS Y8, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y9, Y9
+	VMOVUPS Y9, 0(SI)
+	ADDQ BX, SI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	MOVQ tapGradientArgs_x(DI), SI
+	ADDQ R14, SI
+	MOVQ tapGradientArgs_row(DI), BX
+	ADDQ BX, SI
+	ADDQ BX, SI
+	LEAQ (SI)(BX*1), AX
+	MOVQ tapGradientArgs_y(DI), BX
+	ADDQ R14, BX
+	MOVQ tapGradientArgs_nn(DI), CX
+	MOVQ CX, tapGradientArgs_left(DI)
+one2image:
+	MOVQ tapGradientArgs_ny(DI), R11
+one2row:
+	MOVQ tapGradientArgs_nx(DI), CX
+	PCALIGN $32
+one2pixel:
+	VMOVUPS 0(BX), Y10
+	VFMADD231PS 0(SI), Y10, Y0
+	VFMADD231PS 0(SI)(R10*1), Y10, Y1
+	VFMADD231PS 0(SI)(R10*2), Y10, Y2
+	VFMADD231PS 0(SI)(R15*1), Y10, Y3
+	VFMADD231PS 0(SI)(R10*4), Y10, Y4
+	VFMADD231PS 0(AX), Y10, Y5
+	VFMADD231PS 0(AX)(R10*1), Y10, Y6
+	VFMADD231PS 0(AX)(R10*2), Y10, Y7
+	VFMADD231PS 0(AX)(R15*1), Y10, Y8
+	VFMADD231PS 0(AX)(R10*4), Y10, Y9
+	ADDQ R8, SI
+	ADDQ R8, AX
+	ADDQ R9, BX
+	DECQ CX
+	JNE one2pixel
+	MOVQ (tapGradientArgs_xwalk+walk_row)(DI), CX
+	ADDQ CX, SI
+	ADDQ CX, AX
+	ADDQ (tapGradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R11
+	JNE one2row
+	MOVQ (tapGradientArgs_xwalk+walk_image)(DI), CX
+	ADDQ CX, SI
+	ADDQ CX, AX
+	ADDQ (tapGradientArgs_ywalk+walk_image)(DI), BX
+	DECQ tapGradientArgs_left(DI)
+	JNE one2image
+	MOVQ tapGradientArgs_g(DI), SI
+	ADDQ R14, SI
+	MOVQ tapGradientArgs_gtap(DI), BX
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	VADDPS 0(SI), Y0, Y0
+	VMOVUPS Y0, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y1, Y1
+	VMOVUPS Y1, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y2, Y2
+	VMOVUPS Y2, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y3, Y3
+	VMOVUPS Y3, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y4, Y4
+	VMOVUPS Y4, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y5, Y5
+	VMOVUPS Y5, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y6, Y6
+	VMOVUPS Y6, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y7, Y7
+	VMOVUPS Y7, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y8, Y8
+	VMOVUPS Y8, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y9, Y9
+	VMOVUPS Y9, 0(SI)
+	ADDQ BX, SI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	MOVQ tapGradientArgs_x(DI), SI
+	ADDQ R14, SI
+	MOVQ tapGradientArgs_row(DI), BX
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	MOVQ tapGradientArgs_y(DI), BX
+	ADDQ R14, BX
+	MOVQ tapGradientArgs_nn(DI), CX
+	MOVQ CX, tapGradientArgs_left(DI)
+one4image:
+	MOVQ tapGradientArgs_ny(DI), R11
+one4row:
+	MOVQ tapGradientArgs_nx(DI), CX
+	PCALIGN $32
+one4pixel:
+	VMOVUPS 0(BX), Y5
+	VFMADD231PS 0(SI), Y5, Y0
+	VFMADD231PS 0(SI)(R10*1), Y5, Y1
+	VFMADD231PS 0(SI)(R10*2), Y5, Y2
+	VFMADD231PS 0(SI)(R15*1), Y5, Y3
+	VFMADD231PS 0(SI)(R10*4), Y5, Y4
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE one4pixel
+	MOVQ (tapGradientArgs_xwalk+walk_row)(DI), CX
+	ADDQ CX, SI
+	ADDQ (tapGradientArgs_ywalk+walk_row)(DI), BX
+	DECQ R11
+	JNE one4row
+	MOVQ (tapGradientArgs_xwalk+walk_image)(DI), CX
+	ADDQ CX, SI
+	ADDQ (tapGradientArgs_ywalk+walk_image)(DI), BX
+	DECQ tapGradientArgs_left(DI)
+	JNE one4image
+	MOVQ tapGradientArgs_g(DI), SI
+	ADDQ R14, SI
+	MOVQ tapGradientArgs_gtap(DI), BX
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	ADDQ BX, SI
+	VADDPS 0(SI), Y0, Y0
+	VMOVUPS Y0, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y1, Y1
+	VMOVUPS Y1, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y2, Y2
+	VMOVUPS Y2, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y3, Y3
+	VMOVUPS Y3, 0(SI)
+	ADDQ BX, SI
+	VADDPS 0(SI), Y4, Y4
+	VMOVUPS Y4, 0(SI)
+	ADDQ BX, SI
+	ADDQ $32, R14
+	JMP one
+done:
+	VZEROUPPER
+	RET
+
+// func depthwiseBack5x1AVX2(p *windowArgs)
+TEXT ·depthwiseBack5x1AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y1
+	VMOVUPS (R12)(R10*1), Y2
+	VMOVUPS (R12)(R10*2), Y3
+	LEAQ (R12)(R10*2), AX
+	VMOVUPS (AX)(R10*1), Y4
+	VMOVUPS (R12)(R10*4), Y5
+	MOVQ BX, AX
+	TESTQ CX, CX
+	JNE skip0
+	VMOVUPS (AX), Y6
+	VFMADD231PS Y6, Y1, Y0
+skip0:
+	VMOVUPS (AX)(R9*1), Y7
+	VFMADD231PS Y7, Y3, Y0
+	TESTQ R8, R8
+	JNE skip2
+	VMOVUPS (AX)(R9*2), Y6
+	VFMADD231PS Y6, Y5, Y0
+skip2:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack5x2AVX2(p *windowArgs)
+TEXT ·depthwiseBack5x2AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y2
+	VMOVUPS (R12)(R10*1), Y3
+	VMOVUPS (R12)(R10*2), Y4
+	LEAQ (R12)(R10*2), AX
+	VMOVUPS (AX)(R10*1), Y5
+	VMOVUPS (R12)(R10*4), Y6
+	MOVQ BX, AX
+	TESTQ CX, CX
+	JNE skip0
+	VMOVUPS (AX), Y7
+	VFMADD231PS Y7, Y2, Y0
+skip0:
+	VMOVUPS (AX)(R9*1), Y8
+	VFMADD231PS Y8, Y4, Y0
+	VFMADD231PS Y8, Y3, Y1
+	TESTQ R8, R8
+	JNE skip2
+	VMOVUPS (AX)(R9*2), Y7
+	VFMADD231PS Y7, Y6, Y0
+	VFMADD231PS Y7, Y5, Y1
+skip2:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack5x3AVX2(p *windowArgs)
+TEXT ·depthwiseBack5x3AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y3
+	VMOVUPS (R12)(R10*1), Y4
+	VMOVUPS (R12)(R10*2), Y5
+	LEAQ (R12)(R10*2), AX
+	VMOVUPS (AX)(R10*1), Y6
+	VMOVUPS (R12)(R10*4), Y7
+	MOVQ BX, AX
+	TESTQ CX, CX
+	JNE skip0
+	VMOVUPS (AX), Y8
+	VFMADD231PS Y8, Y3, Y0
+skip0:
+	VMOVUPS (AX)(R9*1), Y9
+	VFMADD231PS Y9, Y5, Y0
+	VFMADD231PS Y9, Y4, Y1
+	VFMADD231PS Y9, Y3, Y2
+	VMOVUPS (AX)(R9*2), Y8
+	VFMADD231PS Y8, Y7, Y0
+	VFMADD231PS Y8, Y6, Y1
+	VFMADD231PS Y8, Y5, Y2
+	TESTQ R8, R8
+	JNE skip3
+	VMOVUPS (AX)(R15*1), Y9
+	VFMADD231PS Y9, Y7, Y2
+skip3:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack5x4AVX2(p *windowArgs)
+TEXT ·depthwiseBack5x4AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y4
+	VMOVUPS (R12)(R10*1), Y5
+	VMOVUPS (R12)(R10*2), Y6
+	LEAQ (R12)(R10*2), AX
+	VMOVUPS (AX)(R10*1), Y7
+	VMOVUPS (R12)(R10*4), Y8
+	MOVQ BX, AX
+	TESTQ CX, CX
+	JNE skip0
+	VMOVUPS (AX), Y9
+	VFMADD231PS Y9, Y4, Y0
+skip0:
+	VMOVUPS (AX)(R9*1), Y10
+	VFMADD231PS Y10, Y6, Y0
+	VFMADD231PS Y10, Y5, Y1
+	VFMADD231PS Y10, Y4, Y2
+	VMOVUPS (AX)(R9*2), Y9
+	VFMADD231PS Y9, Y8, Y0
+	VFMADD231PS Y9, Y7, Y1
+	VFMADD231PS Y9, Y6, Y2
+	VFMADD231PS Y9, Y5, Y3
+	TESTQ R8, R8
+	JNE skip3
+	VMOVUPS (AX)(R15*1), Y10
+	VFMADD231PS Y10, Y8, Y2
+	VFMADD231PS Y10, Y7, Y3
+skip3:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y3, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack5x5AVX2(p *windowArgs)
+TEXT ·depthwiseBack5x5AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y5
+	VMOVUPS (R12)(R10*1), Y6
+	VMOVUPS (R12)(R10*2), Y7
+	LEAQ (R12)(R10*2), AX
+	VMOVUPS (AX)(R10*1), Y8
+	VMOVUPS (R12)(R10*4), Y9
+	MOVQ BX, AX
+	TESTQ CX, CX
+	JNE skip0
+	VMOVUPS (AX), Y10
+	VFMADD231PS Y10, Y5, Y0
+skip0:
+	VMOVUPS (AX)(R9*1), Y11
+	VFMADD231PS Y11, Y7, Y0
+	VFMADD231PS Y11, Y6, Y1
+	VFMADD231PS Y11, Y5, Y2
+	VMOVUPS (AX)(R9*2), Y10
+	VFMADD231PS Y10, Y9, Y0
+	VFMADD231PS Y10, Y8, Y1
+	VFMADD231PS Y10, Y7, Y2
+	VFMADD231PS Y10, Y6, Y3
+	VFMADD231PS Y10, Y5, Y4
+	VMOVUPS (AX)(R15*1), Y11
+	VFMADD231PS Y11, Y9, Y2
+	VFMADD231PS Y11, Y8, Y3
+	VFMADD231PS Y11, Y7, Y4
+	LEAQ (AX)(R9*4), AX
+	TESTQ R8, R8
+	JNE skip4
+	VMOVUPS (AX), Y10
+	VFMADD231PS Y10, Y9, Y4
+skip4:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y3, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y4, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack5x6AVX2(p *windowArgs)
+TEXT ·depthwiseBack5x6AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y6
+	VMOVUPS (R12)(R10*1), Y7
+	VMOVUPS (R12)(R10*2), Y8
+	LEAQ (R12)(R10*2), AX
+	VMOVUPS (AX)(R10*1), Y9
+	VMOVUPS (R12)(R10*4), Y10
+	MOVQ BX, AX
+	TESTQ CX, CX
+	JNE skip0
+	VMOVUPS (AX), Y11
+	VFMADD231PS Y11, Y6, Y0
+skip0:
+	VMOVUPS (AX)(R9*1), Y12
+	VFMADD231PS Y12, Y8, Y0
+	VFMADD231PS Y12, Y7, Y1
+	VFMADD231PS Y12, Y6, Y2
+	VMOVUPS (AX)(R9*2), Y11
+	VFMADD231PS Y11, Y10, Y0
+	VFMADD231PS Y11, Y9, Y1
+	VFMADD231PS Y11, Y8, Y2
+	VFMADD231PS Y11, Y7, Y3
+	VFMADD231PS Y11, Y6, Y4
+	VMOVUPS (AX)(R15*1), Y12
+	VFMADD231PS Y12, Y10, Y2
+	VFMADD231PS Y12, Y9, Y3
+	VFMADD231PS Y12, Y8, Y4
+	VFMADD231PS Y12, Y7, Y5
+	LEAQ (AX)(R9*4), AX
+	TESTQ R8, R8
+	JNE skip4
+	VMOVUPS (AX), Y11
+	VFMADD231PS Y11, Y10, Y4
+	VFMADD231PS Y11, Y9, Y5
+skip4:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y3, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y4, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y5, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack5x7AVX2(p *windowArgs)
+TEXT ·depthwiseBack5x7AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y7
+	VMOVUPS (R12)(R10*1), Y8
+	VMOVUPS (R12)(R10*2), Y9
+	LEAQ (R12)(R10*2), AX
+	VMOVUPS (AX)(R10*1), Y10
+	VMOVUPS (R12)(R10*4), Y11
+	MOVQ BX, AX
+	TESTQ CX, CX
+	JNE skip0
+	VMOVUPS (AX), Y12
+	VFMADD231PS Y12, Y7, Y0
+skip0:
+	VMOVUPS (AX)(R9*1), Y13
+	VFMADD231PS Y13, Y9, Y0
+	VFMADD231PS Y13, Y8, Y1
+	VFMADD231PS Y13, Y7, Y2
+	VMOVUPS (AX)(R9*2), Y12
+	VFMADD231PS Y12, Y11, Y0
+	VFMADD231PS Y12, Y10, Y1
+	VFMADD231PS Y12, Y9, Y2
+	VFMADD231PS Y12, Y8, Y3
+	VFMADD231PS Y12, Y7, Y4
+	VMOVUPS (AX)(R15*1), Y13
+	VFMADD231PS Y13, Y11, Y2
+	VFMADD231PS Y13, Y10, Y3
+	VFMADD231PS Y13, Y9, Y4
+	VFMADD231PS Y13, Y8, Y5
+	VFMADD231PS Y13, Y7, Y6
+	LEAQ (AX)(R9*4), AX
+	VMOVUPS (AX), Y12
+	VFMADD231PS Y12, Y11, Y4
+	VFMADD231PS Y12, Y10, Y5
+	VFMADD231PS Y12, Y9, Y6
+	TESTQ R8, R8
+	JNE skip5
+	VMOVUPS (AX)(R9*1), Y13
+	VFMADD231PS Y13, Y11, Y6
+skip5:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y3, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y4, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y5, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y6, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func depthwiseBack5x8AVX2(p *windowArgs)
+TEXT ·depthwiseBack5x8AVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ windowArgs_pix(DI), R9
+	LEAQ (R9)(R9*2), R15
+	MOVQ windowArgs_wtap(DI), R10
+	XORQ R14, R14
+block:
+	MOVQ windowArgs_x(DI), SI
+	ADDQ windowArgs_off(DI), SI
+	MOVQ windowArgs_y(DI), DX
+	ADDQ R14, SI
+	ADDQ R14, DX
+	MOVQ windowArgs_tiles(DI), R11
+	MOVQ windowArgs_left(DI), CX
+tile:
+	XORQ R8, R8
+	CMPQ R11, $1
+	CMOVQEQ windowArgs_right(DI), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ SI, BX
+	MOVQ windowArgs_w(DI), R12
+	ADDQ R14, R12
+	MOVQ windowArgs_ny(DI), R13
+	PCALIGN $32
+row:
+	VMOVUPS (R12), Y8
+	VMOVUPS (R12)(R10*1), Y9
+	VMOVUPS (R12)(R10*2), Y10
+	LEAQ (R12)(R10*2), AX
+	VMOVUPS (AX)(R10*1), Y11
+	VMOVUPS (R12)(R10*4), Y12
+	MOVQ BX, AX
+	TESTQ CX, CX
+	JNE skip0
+	VMOVUPS (AX), Y13
+	VFMADD231PS Y13, Y8, Y0
+skip0:
+	VMOVUPS (AX)(R9*1), Y14
+	VFMADD231PS Y14, Y10, Y0
+	VFMADD231PS Y14, Y9, Y1
+	VFMADD231PS Y14, Y8, Y2
+	VMOVUPS (AX)(R9*2), Y13
+	VFMADD231PS Y13, Y12, Y0
+	VFMADD231PS Y13, Y11, Y1
+	VFMADD231PS Y13, Y10, Y2
+	VFMADD231PS Y13, Y9, Y3
+	VFMADD231PS Y13, Y8, Y4
+	VMOVUPS (AX)(R15*1), Y14
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y11, Y3
+	VFMADD231PS Y14, Y10, Y4
+	VFMADD231PS Y14, Y9, Y5
+	VFMADD231PS Y14, Y8, Y6
+	LEAQ (AX)(R9*4), AX
+	VMOVUPS (AX), Y13
+	VFMADD231PS Y13, Y12, Y4
+	VFMADD231PS Y13, Y11, Y5
+	VFMADD231PS Y13, Y10, Y6
+	VFMADD231PS Y13, Y9, Y7
+	TESTQ R8, R8
+	JNE skip5
+	VMOVUPS (AX)(R9*1), Y14
+	VFMADD231PS Y14, Y12, Y6
+	VFMADD231PS Y14, Y11, Y7
+skip5:
+	ADDQ windowArgs_row(DI), BX
+	ADDQ windowArgs_wrow(DI), R12
+	DECQ R13
+	JNE row
+	MOVQ windowArgs_ypix(DI), AX
+	VMOVUPS Y0, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y3, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y4, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y5, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y6, (DX)
+	ADDQ AX, DX
+	VMOVUPS Y7, (DX)
+	ADDQ AX, DX
+	ADDQ windowArgs_next(DI), SI
+	XORQ CX, CX
+	DECQ R11
+	JNE tile
+	ADDQ $32, R14
+	CMPQ R14, windowArgs_end(DI)
+	JNE block
+	VZEROUPPER
+	RET
+
+// func normPixelsAVX2(p *pixelArgs)
+TEXT ·normPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $96
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VMOVUPS 32(AX)(R14*1), Y2
+	VMOVUPS 64(AX)(R14*1), Y4
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VMOVUPS 32(AX)(R14*1), Y3
+	VMOVUPS 64(AX)(R14*1), Y5
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y6
+	VMOVUPS 32(SI), Y8
+	VMOVUPS 64(SI), Y10
+	VFMADD213PS Y1, Y0, Y6
+	VFMADD213PS Y3, Y2, Y8
+	VFMADD213PS Y5, Y4, Y10
+	VMAXPS Y6, Y14, Y6
+	VMAXPS Y8, Y14, Y8
+	VMAXPS Y10, Y14, Y10
+	VMINPS Y6, Y15, Y6
+	VMINPS Y8, Y15, Y8
+	VMINPS Y10, Y15, Y10
+	VMOVUPS Y6, 0(DX)
+	VMOVUPS Y8, 32(DX)
+	VMOVUPS Y10, 64(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $96, R14
+	JMP wide
+widedone:
+	TESTQ R13, R13
+	JEQ done
+rest1:
+	CMPQ R13, $32
+	JGT rest1done
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+rest1image:
+	MOVQ pixelArgs_ny(DI), R11
+rest1row:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+rest1pixel:
+	VMOVUPS 0(SI), Y2
+	VFMADD213PS Y1, Y0, Y2
+	VMAXPS Y2, Y14, Y2
+	VMINPS Y2, Y15, Y2
+	VMOVUPS Y2, 0(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE rest1pixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE rest1row
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE rest1image
+	JMP done
+rest1done:
+rest2:
+	CMPQ R13, $64
+	JGT rest2done
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VMOVUPS 32(AX)(R14*1), Y2
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VMOVUPS 32(AX)(R14*1), Y3
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+rest2image:
+	MOVQ pixelArgs_ny(DI), R11
+rest2row:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+rest2pixel:
+	VMOVUPS 0(SI), Y4
+	VMOVUPS 32(SI), Y6
+	VFMADD213PS Y1, Y0, Y4
+	VFMADD213PS Y3, Y2, Y6
+	VMAXPS Y4, Y14, Y4
+	VMAXPS Y6, Y14, Y6
+	VMINPS Y4, Y15, Y4
+	VMINPS Y6, Y15, Y6
+	VMOVUPS Y4, 0(DX)
+	VMOVUPS Y6, 32(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE rest2pixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE rest2row
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE rest2image
+	JMP done
+rest2done:
+done:
+	VZEROUPPER
+	RET
+
+// func normAddPixelsAVX2(p *pixelArgs)
+TEXT ·normAddPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $96
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VMOVUPS 32(AX)(R14*1), Y2
+	VMOVUPS 64(AX)(R14*1), Y4
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VMOVUPS 32(AX)(R14*1), Y3
+	VMOVUPS 64(AX)(R14*1), Y5
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y6
+	VMOVUPS 32(SI), Y8
+	VMOVUPS 64(SI), Y10
+	VFMADD213PS Y1, Y0, Y6
+	VFMADD213PS Y3, Y2, Y8
+	VFMADD213PS Y5, Y4, Y10
+	VMOVUPS 0(BX), Y7
+	VMOVUPS 32(BX), Y9
+	VMOVUPS 64(BX), Y11
+	VADDPS Y7, Y6, Y6
+	VADDPS Y9, Y8, Y8
+	VADDPS Y11, Y10, Y10
+	VMAXPS Y6, Y14, Y6
+	VMAXPS Y8, Y14, Y8
+	VMAXPS Y10, Y14, Y10
+	VMINPS Y6, Y15, Y6
+	VMINPS Y8, Y15, Y8
+	VMINPS Y10, Y15, Y10
+	VMOVUPS Y6, 0(DX)
+	VMOVUPS Y8, 32(DX)
+	VMOVUPS Y10, 64(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $96, R14
+	JMP wide
+widedone:
+	TESTQ R13, R13
+	JEQ done
+rest1:
+	CMPQ R13, $32
+	JGT rest1done
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+rest1image:
+	MOVQ pixelArgs_ny(DI), R11
+rest1row:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+rest1pixel:
+	VMOVUPS 0(SI), Y2
+	VFMADD213PS Y1, Y0, Y2
+	VMOVUPS 0(BX), Y3
+	VADDPS Y3, Y2, Y2
+	VMAXPS Y2, Y14, Y2
+	VMINPS Y2, Y15, Y2
+	VMOVUPS Y2, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE rest1pixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE rest1row
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE rest1image
+	JMP done
+rest1done:
+rest2:
+	CMPQ R13, $64
+	JGT rest2done
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VMOVUPS 32(AX)(R14*1), Y2
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VMOVUPS 32(AX)(R14*1), Y3
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+rest2image:
+	MOVQ pixelArgs_ny(DI), R11
+rest2row:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+rest2pixel:
+	VMOVUPS 0(SI), Y4
+	VMOVUPS 32(SI), Y6
+	VFMADD213PS Y1, Y0, Y4
+	VFMADD213PS Y3, Y2, Y6
+	VMOVUPS 0(BX), Y5
+	VMOVUPS 32(BX), Y7
+	VADDPS Y5, Y4, Y4
+	VADDPS Y7, Y6, Y6
+	VMAXPS Y4, Y14, Y4
+	VMAXPS Y6, Y14, Y6
+	VMINPS Y4, Y15, Y4
+	VMINPS Y6, Y15, Y6
+	VMOVUPS Y4, 0(DX)
+	VMOVUPS Y6, 32(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE rest2pixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE rest2row
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE rest2image
+	JMP done
+rest2done:
+done:
+	VZEROUPPER
+	RET
+
+// func reducePixelsAVX2(p *pixelArgs)
+TEXT ·reducePixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VMOVUPS 32(AX)(R14*1), Y5
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VMOVUPS 32(AX)(R14*1), Y6
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y2
+	VMOVUPS 32(AX)(R14*1), Y7
+	VXORPS Y3, Y3, Y3
+	VXORPS Y8, Y8, Y8
+	VXORPS Y4, Y4, Y4
+	VXORPS Y9, Y9, Y9
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y10
+	VMOVUPS 32(SI), Y12
+	VFMADD213PS Y1, Y0, Y10
+	VFMADD213PS Y6, Y5, Y12
+	VCMPPS $2, Y14, Y10, Y11
+	VCMPPS $2, Y14, Y12, Y13
+	VCMPPS $13, Y15, Y10, Y10
+	VCMPPS $13, Y15, Y12, Y12
+	VORPS Y11, Y10, Y11
+	VORPS Y13, Y12, Y13
+	VANDNPS 0(BX), Y11, Y10
+	VANDNPS 32(BX), Y13, Y12
+	VADDPS Y10, Y3, Y3
+	VADDPS Y12, Y8, Y8
+	VMOVUPS 0(SI), Y11
+	VMOVUPS 32(SI), Y13
+	VSUBPS Y2, Y11, Y11
+	VSUBPS Y7, Y13, Y13
+	VFMADD231PS Y11, Y10, Y4
+	VFMADD231PS Y13, Y12, Y9
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE wideimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y10
+	VADDPS Y3, Y10, Y10
+	VMOVUPS Y10, 0(AX)(R14*1)
+	VMOVUPS 32(AX)(R14*1), Y12
+	VADDPS Y8, Y12, Y12
+	VMOVUPS Y12, 32(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y10
+	VADDPS Y4, Y10, Y10
+	VMOVUPS Y10, 0(AX)(R14*1)
+	VMOVUPS 32(AX)(R14*1), Y12
+	VADDPS Y9, Y12, Y12
+	VMOVUPS Y12, 32(AX)(R14*1)
+	ADDQ $64, R14
+	JMP wide
+widedone:
+	TESTQ R13, R13
+	JEQ done
+rest1:
+	CMPQ R13, $32
+	JGT rest1done
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+rest1image:
+	MOVQ pixelArgs_ny(DI), R11
+rest1row:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+rest1pixel:
+	VMOVUPS 0(SI), Y5
+	VFMADD213PS Y1, Y0, Y5
+	VCMPPS $2, Y14, Y5, Y6
+	VCMPPS $13, Y15, Y5, Y5
+	VORPS Y6, Y5, Y6
+	VANDNPS 0(BX), Y6, Y5
+	VADDPS Y5, Y3, Y3
+	VMOVUPS 0(SI), Y6
+	VSUBPS Y2, Y6, Y6
+	VFMADD231PS Y6, Y5, Y4
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE rest1pixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE rest1row
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE rest1image
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y5
+	VADDPS Y3, Y5, Y5
+	VMOVUPS Y5, 0(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y5
+	VADDPS Y4, Y5, Y5
+	VMOVUPS Y5, 0(AX)(R14*1)
+	JMP done
+rest1done:
+done:
+	VZEROUPPER
+	RET
+
+// func applyPixelsAVX2(p *pixelArgs)
+TEXT ·applyPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VMOVUPS 32(AX)(R14*1), Y5
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VMOVUPS 32(AX)(R14*1), Y6
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y2
+	VMOVUPS 32(AX)(R14*1), Y7
+	MOVQ pixelArgs_b(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y3
+	VMOVUPS 32(AX)(R14*1), Y8
+	MOVQ pixelArgs_c(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y4
+	VMOVUPS 32(AX)(R14*1), Y9
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y10
+	VMOVUPS 32(SI), Y12
+	VFMADD213PS Y1, Y0, Y10
+	VFMADD213PS Y6, Y5, Y12
+	VCMPPS $2, Y14, Y10, Y11
+	VCMPPS $2, Y14, Y12, Y13
+	VCMPPS $13, Y15, Y10, Y10
+	VCMPPS $13, Y15, Y12, Y12
+	VORPS Y11, Y10, Y11
+	VORPS Y13, Y12, Y13
+	VANDNPS 0(BX), Y11, Y10
+	VANDNPS 32(BX), Y13, Y12
+	VMOVUPS 0(SI), Y11
+	VMOVUPS 32(SI), Y13
+	VFMADD213PS Y4, Y3, Y11
+	VFMADD213PS Y9, Y8, Y13
+	VFMADD231PS Y10, Y2, Y11
+	VFMADD231PS Y12, Y7, Y13
+	VMOVUPS Y11, 0(DX)
+	VMOVUPS Y13, 32(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $64, R14
+	JMP wide
+widedone:
+	TESTQ R13, R13
+	JEQ done
+rest1:
+	CMPQ R13, $32
+	JGT rest1done
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y2
+	MOVQ pixelArgs_b(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y3
+	MOVQ pixelArgs_c(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y4
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+rest1image:
+	MOVQ pixelArgs_ny(DI), R11
+rest1row:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+rest1pixel:
+	VMOVUPS 0(SI), Y5
+	VFMADD213PS Y1, Y0, Y5
+	VCMPPS $2, Y14, Y5, Y6
+	VCMPPS $13, Y15, Y5, Y5
+	VORPS Y6, Y5, Y6
+	VANDNPS 0(BX), Y6, Y5
+	VMOVUPS 0(SI), Y6
+	VFMADD213PS Y4, Y3, Y6
+	VFMADD231PS Y5, Y2, Y6
+	VMOVUPS Y6, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE rest1pixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE rest1row
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE rest1image
+	JMP done
+rest1done:
+done:
+	VZEROUPPER
+	RET
+
+// func normSiLUPixelsAVX2(p *pixelArgs)
+TEXT ·normSiLUPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VMOVUPS 32(AX)(R14*1), Y2
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VMOVUPS 32(AX)(R14*1), Y3
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y4
+	VMOVUPS 32(SI), Y8
+	VFMADD213PS Y1, Y0, Y4
+	VFMADD213PS Y3, Y2, Y8
+	VXORPS expAVX2<>+384(SB), Y4, Y4
+	VXORPS expAVX2<>+384(SB), Y8, Y8
+	VMOVUPS expAVX2<>+320(SB), Y5
+	VMOVUPS expAVX2<>+320(SB), Y9
+	VMINPS Y4, Y5, Y4
+	VMINPS Y8, Y9, Y8
+	VMOVUPS expAVX2<>+352(SB), Y5
+	VMOVUPS expAVX2<>+352(SB), Y9
+	VMAXPS Y4, Y5, Y4
+	VMAXPS Y8, Y9, Y8
+	VMULPS expAVX2<>+32(SB), Y4, Y5
+	VMULPS expAVX2<>+32(SB), Y8, Y9
+	VCVTPS2DQ Y5, Y5
+	VCVTPS2DQ Y9, Y9
+	VCVTDQ2PS Y5, Y6
+	VCVTDQ2PS Y9, Y10
+	VFNMADD231PS expAVX2<>+64(SB), Y6, Y4
+	VFNMADD231PS expAVX2<>+64(SB), Y10, Y8
+	VFNMADD231PS expAVX2<>+96(SB), Y6, Y4
+	VFNMADD231PS expAVX2<>+96(SB), Y10, Y8
+	VMOVUPS expAVX2<>+128(SB), Y7
+	VMOVUPS expAVX2<>+128(SB), Y11
+	VFMADD213PS expAVX2<>+160(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+160(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+192(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+192(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+224(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+224(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+256(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+256(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+288(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+288(SB), Y8, Y11
+	VMULPS Y4, Y4, Y6
+	VMULPS Y8, Y8, Y10
+	VFMADD213PS Y4, Y6, Y7
+	VFMADD213PS Y8, Y10, Y11
+	VADDPS expAVX2<>+0(SB), Y7, Y7
+	VADDPS expAVX2<>+0(SB), Y11, Y11
+	VPSLLD $23, Y5, Y5
+	VPSLLD $23, Y9, Y9
+	VPADDD Y5, Y7, Y4
+	VPADDD Y9, Y11, Y8
+	VADDPS expAVX2<>+0(SB), Y4, Y4
+	VADDPS expAVX2<>+0(SB), Y8, Y8
+	VMOVUPS expAVX2<>+0(SB), Y5
+	VMOVUPS expAVX2<>+0(SB), Y9
+	VDIVPS Y4, Y5, Y4
+	VDIVPS Y8, Y9, Y8
+	VMOVUPS 0(SI), Y5
+	VMOVUPS 32(SI), Y9
+	VFMADD213PS Y1, Y0, Y5
+	VFMADD213PS Y3, Y2, Y9
+	VMULPS Y5, Y4, Y4
+	VMULPS Y9, Y8, Y8
+	VMOVUPS Y4, 0(DX)
+	VMOVUPS Y8, 32(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $64, R14
+	JMP wide
+widedone:
+	TESTQ R13, R13
+	JEQ done
+rest1:
+	CMPQ R13, $32
+	JGT rest1done
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+rest1image:
+	MOVQ pixelArgs_ny(DI), R11
+rest1row:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+rest1pixel:
+	VMOVUPS 0(SI), Y2
+	VFMADD213PS Y1, Y0, Y2
+	VXORPS expAVX2<>+384(SB), Y2, Y2
+	VMOVUPS expAVX2<>+320(SB), Y3
+	VMINPS Y2, Y3, Y2
+	VMOVUPS expAVX2<>+352(SB), Y3
+	VMAXPS Y2, Y3, Y2
+	VMULPS expAVX2<>+32(SB), Y2, Y3
+	VCVTPS2DQ Y3, Y3
+	VCVTDQ2PS Y3, Y4
+	VFNMADD231PS expAVX2<>+64(SB), Y4, Y2
+	VFNMADD231PS expAVX2<>+96(SB), Y4, Y2
+	VMOVUPS expAVX2<>+128(SB), Y5
+	VFMADD213PS expAVX2<>+160(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+192(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+224(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+256(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+288(SB), Y2, Y5
+	VMULPS Y2, Y2, Y4
+	VFMADD213PS Y2, Y4, Y5
+	VADDPS expAVX2<>+0(SB), Y5, Y5
+	VPSLLD $23, Y3, Y3
+	VPADDD Y3, Y5, Y2
+	VADDPS expAVX2<>+0(SB), Y2, Y2
+	VMOVUPS expAVX2<>+0(SB), Y3
+	VDIVPS Y2, Y3, Y2
+	VMOVUPS 0(SI), Y3
+	VFMADD213PS Y1, Y0, Y3
+	VMULPS Y3, Y2, Y2
+	VMOVUPS Y2, 0(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE rest1pixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE rest1row
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE rest1image
+	JMP done
+rest1done:
+done:
+	VZEROUPPER
+	RET
+
+// func normAddSiLUPixelsAVX2(p *pixelArgs)
+TEXT ·normAddSiLUPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VMOVUPS 32(AX)(R14*1), Y2
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VMOVUPS 32(AX)(R14*1), Y3
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y4
+	VMOVUPS 32(SI), Y8
+	VFMADD213PS Y1, Y0, Y4
+	VFMADD213PS Y3, Y2, Y8
+	VMOVUPS 0(BX), Y5
+	VMOVUPS 32(BX), Y9
+	VADDPS Y5, Y4, Y4
+	VADDPS Y9, Y8, Y8
+	VXORPS expAVX2<>+384(SB), Y4, Y4
+	VXORPS expAVX2<>+384(SB), Y8, Y8
+	VMOVUPS expAVX2<>+320(SB), Y5
+	VMOVUPS expAVX2<>+320(SB), Y9
+	VMINPS Y4, Y5, Y4
+	VMINPS Y8, Y9, Y8
+	VMOVUPS expAVX2<>+352(SB), Y5
+	VMOVUPS expAVX2<>+352(SB), Y9
+	VMAXPS Y4, Y5, Y4
+	VMAXPS Y8, Y9, Y8
+	VMULPS expAVX2<>+32(SB), Y4, Y5
+	VMULPS expAVX2<>+32(SB), Y8, Y9
+	VCVTPS2DQ Y5, Y5
+	VCVTPS2DQ Y9, Y9
+	VCVTDQ2PS Y5, Y6
+	VCVTDQ2PS Y9, Y10
+	VFNMADD231PS expAVX2<>+64(SB), Y6, Y4
+	VFNMADD231PS expAVX2<>+64(SB), Y10, Y8
+	VFNMADD231PS expAVX2<>+96(SB), Y6, Y4
+	VFNMADD231PS expAVX2<>+96(SB), Y10, Y8
+	VMOVUPS expAVX2<>+128(SB), Y7
+	VMOVUPS expAVX2<>+128(SB), Y11
+	VFMADD213PS expAVX2<>+160(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+160(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+192(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+192(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+224(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+224(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+256(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+256(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+288(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+288(SB), Y8, Y11
+	VMULPS Y4, Y4, Y6
+	VMULPS Y8, Y8, Y10
+	VFMADD213PS Y4, Y6, Y7
+	VFMADD213PS Y8, Y10, Y11
+	VADDPS expAVX2<>+0(SB), Y7, Y7
+	VADDPS expAVX2<>+0(SB), Y11, Y11
+	VPSLLD $23, Y5, Y5
+	VPSLLD $23, Y9, Y9
+	VPADDD Y5, Y7, Y4
+	VPADDD Y9, Y11, Y8
+	VADDPS expAVX2<>+0(SB), Y4, Y4
+	VADDPS expAVX2<>+0(SB), Y8, Y8
+	VMOVUPS expAVX2<>+0(SB), Y5
+	VMOVUPS expAVX2<>+0(SB), Y9
+	VDIVPS Y4, Y5, Y4
+	VDIVPS Y8, Y9, Y8
+	VMOVUPS 0(SI), Y5
+	VMOVUPS 32(SI), Y9
+	VFMADD213PS Y1, Y0, Y5
+	VFMADD213PS Y3, Y2, Y9
+	VMOVUPS 0(BX), Y6
+	VMOVUPS 32(BX), Y10
+	VADDPS Y6, Y5, Y5
+	VADDPS Y10, Y9, Y9
+	VMULPS Y5, Y4, Y4
+	VMULPS Y9, Y8, Y8
+	VMOVUPS Y4, 0(DX)
+	VMOVUPS Y8, 32(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $64, R14
+	JMP wide
+widedone:
+	TESTQ R13, R13
+	JEQ done
+rest1:
+	CMPQ R13, $32
+	JGT rest1done
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+rest1image:
+	MOVQ pixelArgs_ny(DI), R11
+rest1row:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+rest1pixel:
+	VMOVUPS 0(SI), Y2
+	VFMADD213PS Y1, Y0, Y2
+	VMOVUPS 0(BX), Y3
+	VADDPS Y3, Y2, Y2
+	VXORPS expAVX2<>+384(SB), Y2, Y2
+	VMOVUPS expAVX2<>+320(SB), Y3
+	VMINPS Y2, Y3, Y2
+	VMOVUPS expAVX2<>+352(SB), Y3
+	VMAXPS Y2, Y3, Y2
+	VMULPS expAVX2<>+32(SB), Y2, Y3
+	VCVTPS2DQ Y3, Y3
+	VCVTDQ2PS Y3, Y4
+	VFNMADD231PS expAVX2<>+64(SB), Y4, Y2
+	VFNMADD231PS expAVX2<>+96(SB), Y4, Y2
+	VMOVUPS expAVX2<>+128(SB), Y5
+	VFMADD213PS expAVX2<>+160(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+192(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+224(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+256(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+288(SB), Y2, Y5
+	VMULPS Y2, Y2, Y4
+	VFMADD213PS Y2, Y4, Y5
+	VADDPS expAVX2<>+0(SB), Y5, Y5
+	VPSLLD $23, Y3, Y3
+	VPADDD Y3, Y5, Y2
+	VADDPS expAVX2<>+0(SB), Y2, Y2
+	VMOVUPS expAVX2<>+0(SB), Y3
+	VDIVPS Y2, Y3, Y2
+	VMOVUPS 0(SI), Y3
+	VFMADD213PS Y1, Y0, Y3
+	VMOVUPS 0(BX), Y4
+	VADDPS Y4, Y3, Y3
+	VMULPS Y3, Y2, Y2
+	VMOVUPS Y2, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE rest1pixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE rest1row
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE rest1image
+	JMP done
+rest1done:
+done:
+	VZEROUPPER
+	RET
+
+// func reduceSiLUPixelsAVX2(p *pixelArgs)
+TEXT ·reduceSiLUPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y5
+	VFMADD213PS Y1, Y0, Y5
+	VXORPS expAVX2<>+384(SB), Y5, Y5
+	VMOVUPS expAVX2<>+320(SB), Y6
+	VMINPS Y5, Y6, Y5
+	VMOVUPS expAVX2<>+352(SB), Y6
+	VMAXPS Y5, Y6, Y5
+	VMULPS expAVX2<>+32(SB), Y5, Y6
+	VCVTPS2DQ Y6, Y6
+	VCVTDQ2PS Y6, Y7
+	VFNMADD231PS expAVX2<>+64(SB), Y7, Y5
+	VFNMADD231PS expAVX2<>+96(SB), Y7, Y5
+	VMOVUPS expAVX2<>+128(SB), Y8
+	VFMADD213PS expAVX2<>+160(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+192(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+224(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+256(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+288(SB), Y5, Y8
+	VMULPS Y5, Y5, Y7
+	VFMADD213PS Y5, Y7, Y8
+	VADDPS expAVX2<>+0(SB), Y8, Y8
+	VPSLLD $23, Y6, Y6
+	VPADDD Y6, Y8, Y5
+	VADDPS expAVX2<>+0(SB), Y5, Y5
+	VMOVUPS expAVX2<>+0(SB), Y6
+	VDIVPS Y5, Y6, Y5
+	VMOVUPS expAVX2<>+0(SB), Y6
+	VSUBPS Y5, Y6, Y6
+	VMOVUPS 0(SI), Y7
+	VFMADD213PS Y1, Y0, Y7
+	VFMADD213PS expAVX2<>+0(SB), Y7, Y6
+	VMULPS Y6, Y5, Y5
+	VMOVUPS 0(BX), Y6
+	VMULPS Y6, Y5, Y5
+	VADDPS Y5, Y3, Y3
+	VMOVUPS 0(SI), Y6
+	VSUBPS Y2, Y6, Y6
+	VFMADD231PS Y6, Y5, Y4
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE wideimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y5
+	VADDPS Y3, Y5, Y5
+	VMOVUPS Y5, 0(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y5
+	VADDPS Y4, Y5, Y5
+	VMOVUPS Y5, 0(AX)(R14*1)
+	ADDQ $32, R14
+	JMP wide
+widedone:
+	TESTQ R13, R13
+	JEQ done
+done:
+	VZEROUPPER
+	RET
+
+// func applySiLUPixelsAVX2(p *pixelArgs)
+TEXT ·applySiLUPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y2
+	MOVQ pixelArgs_b(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y3
+	MOVQ pixelArgs_c(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y4
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y5
+	VFMADD213PS Y1, Y0, Y5
+	VXORPS expAVX2<>+384(SB), Y5, Y5
+	VMOVUPS expAVX2<>+320(SB), Y6
+	VMINPS Y5, Y6, Y5
+	VMOVUPS expAVX2<>+352(SB), Y6
+	VMAXPS Y5, Y6, Y5
+	VMULPS expAVX2<>+32(SB), Y5, Y6
+	VCVTPS2DQ Y6, Y6
+	VCVTDQ2PS Y6, Y7
+	VFNMADD231PS expAVX2<>+64(SB), Y7, Y5
+	VFNMADD231PS expAVX2<>+96(SB), Y7, Y5
+	VMOVUPS expAVX2<>+128(SB), Y8
+	VFMADD213PS expAVX2<>+160(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+192(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+224(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+256(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+288(SB), Y5, Y8
+	VMULPS Y5, Y5, Y7
+	VFMADD213PS Y5, Y7, Y8
+	VADDPS expAVX2<>+0(SB), Y8, Y8
+	VPSLLD $23, Y6, Y6
+	VPADDD Y6, Y8, Y5
+	VADDPS expAVX2<>+0(SB), Y5, Y5
+	VMOVUPS expAVX2<>+0(SB), Y6
+	VDIVPS Y5, Y6, Y5
+	VMOVUPS expAVX2<>+0(SB), Y6
+	VSUBPS Y5, Y6, Y6
+	VMOVUPS 0(SI), Y7
+	VFMADD213PS Y1, Y0, Y7
+	VFMADD213PS expAVX2<>+0(SB), Y7, Y6
+	VMULPS Y6, Y5, Y5
+	VMOVUPS 0(BX), Y6
+	VMULPS Y6, Y5, Y5
+	VMOVUPS 0(SI), Y6
+	VFMADD213PS Y4, Y3, Y6
+	VFMADD231PS Y5, Y2, Y6
+	VMOVUPS Y6, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $32, R14
+	JMP wide
+widedone:
+	TESTQ R13, R13
+	JEQ done
+done:
+	VZEROUPPER
+	RET
+
+// func normSigmoidPixelsAVX2(p *pixelArgs)
+TEXT ·normSigmoidPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VMOVUPS 32(AX)(R14*1), Y2
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VMOVUPS 32(AX)(R14*1), Y3
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y4
+	VMOVUPS 32(SI), Y8
+	VFMADD213PS Y1, Y0, Y4
+	VFMADD213PS Y3, Y2, Y8
+	VXORPS expAVX2<>+384(SB), Y4, Y4
+	VXORPS expAVX2<>+384(SB), Y8, Y8
+	VMOVUPS expAVX2<>+320(SB), Y5
+	VMOVUPS expAVX2<>+320(SB), Y9
+	VMINPS Y4, Y5, Y4
+	VMINPS Y8, Y9, Y8
+	VMOVUPS expAVX2<>+352(SB), Y5
+	VMOVUPS expAVX2<>+352(SB), Y9
+	VMAXPS Y4, Y5, Y4
+	VMAXPS Y8, Y9, Y8
+	VMULPS expAVX2<>+32(SB), Y4, Y5
+	VMULPS expAVX2<>+32(SB), Y8, Y9
+	VCVTPS2DQ Y5, Y5
+	VCVTPS2DQ Y9, Y9
+	VCVTDQ2PS Y5, Y6
+	VCVTDQ2PS Y9, Y10
+	VFNMADD231PS expAVX2<>+64(SB), Y6, Y4
+	VFNMADD231PS expAVX2<>+64(SB), Y10, Y8
+	VFNMADD231PS expAVX2<>+96(SB), Y6, Y4
+	VFNMADD231PS expAVX2<>+96(SB), Y10, Y8
+	VMOVUPS expAVX2<>+128(SB), Y7
+	VMOVUPS expAVX2<>+128(SB), Y11
+	VFMADD213PS expAVX2<>+160(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+160(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+192(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+192(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+224(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+224(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+256(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+256(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+288(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+288(SB), Y8, Y11
+	VMULPS Y4, Y4, Y6
+	VMULPS Y8, Y8, Y10
+	VFMADD213PS Y4, Y6, Y7
+	VFMADD213PS Y8, Y10, Y11
+	VADDPS expAVX2<>+0(SB), Y7, Y7
+	VADDPS expAVX2<>+0(SB), Y11, Y11
+	VPSLLD $23, Y5, Y5
+	VPSLLD $23, Y9, Y9
+	VPADDD Y5, Y7, Y4
+	VPADDD Y9, Y11, Y8
+	VADDPS expAVX2<>+0(SB), Y4, Y4
+	VADDPS expAVX2<>+0(SB), Y8, Y8
+	VMOVUPS expAVX2<>+0(SB), Y5
+	VMOVUPS expAVX2<>+0(SB), Y9
+	VDIVPS Y4, Y5, Y4
+	VDIVPS Y8, Y9, Y8
+	VMOVUPS Y4, 0(DX)
+	VMOVUPS Y8, 32(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $64, R14
+	JMP wide
+widedone:
+	TESTQ R13, R13
+	JEQ done
+rest1:
+	CMPQ R13, $32
+	JGT rest1done
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+rest1image:
+	MOVQ pixelArgs_ny(DI), R11
+rest1row:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+rest1pixel:
+	VMOVUPS 0(SI), Y2
+	VFMADD213PS Y1, Y0, Y2
+	VXORPS expAVX2<>+384(SB), Y2, Y2
+	VMOVUPS expAVX2<>+320(SB), Y3
+	VMINPS Y2, Y3, Y2
+	VMOVUPS expAVX2<>+352(SB), Y3
+	VMAXPS Y2, Y3, Y2
+	VMULPS expAVX2<>+32(SB), Y2, Y3
+	VCVTPS2DQ Y3, Y3
+	VCVTDQ2PS Y3, Y4
+	VFNMADD231PS expAVX2<>+64(SB), Y4, Y2
+	VFNMADD231PS expAVX2<>+96(SB), Y4, Y2
+	VMOVUPS expAVX2<>+128(SB), Y5
+	VFMADD213PS expAVX2<>+160(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+192(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+224(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+256(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+288(SB), Y2, Y5
+	VMULPS Y2, Y2, Y4
+	VFMADD213PS Y2, Y4, Y5
+	VADDPS expAVX2<>+0(SB), Y5, Y5
+	VPSLLD $23, Y3, Y3
+	VPADDD Y3, Y5, Y2
+	VADDPS expAVX2<>+0(SB), Y2, Y2
+	VMOVUPS expAVX2<>+0(SB), Y3
+	VDIVPS Y2, Y3, Y2
+	VMOVUPS Y2, 0(DX)
+	ADDQ R8, SI
+	ADDQ R10, DX
+	DECQ CX
+	JNE rest1pixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE rest1row
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE rest1image
+	JMP done
+rest1done:
+done:
+	VZEROUPPER
+	RET
+
+// func normAddSigmoidPixelsAVX2(p *pixelArgs)
+TEXT ·normAddSigmoidPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VMOVUPS 32(AX)(R14*1), Y2
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VMOVUPS 32(AX)(R14*1), Y3
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y4
+	VMOVUPS 32(SI), Y8
+	VFMADD213PS Y1, Y0, Y4
+	VFMADD213PS Y3, Y2, Y8
+	VMOVUPS 0(BX), Y5
+	VMOVUPS 32(BX), Y9
+	VADDPS Y5, Y4, Y4
+	VADDPS Y9, Y8, Y8
+	VXORPS expAVX2<>+384(SB), Y4, Y4
+	VXORPS expAVX2<>+384(SB), Y8, Y8
+	VMOVUPS expAVX2<>+320(SB), Y5
+	VMOVUPS expAVX2<>+320(SB), Y9
+	VMINPS Y4, Y5, Y4
+	VMINPS Y8, Y9, Y8
+	VMOVUPS expAVX2<>+352(SB), Y5
+	VMOVUPS expAVX2<>+352(SB), Y9
+	VMAXPS Y4, Y5, Y4
+	VMAXPS Y8, Y9, Y8
+	VMULPS expAVX2<>+32(SB), Y4, Y5
+	VMULPS expAVX2<>+32(SB), Y8, Y9
+	VCVTPS2DQ Y5, Y5
+	VCVTPS2DQ Y9, Y9
+	VCVTDQ2PS Y5, Y6
+	VCVTDQ2PS Y9, Y10
+	VFNMADD231PS expAVX2<>+64(SB), Y6, Y4
+	VFNMADD231PS expAVX2<>+64(SB), Y10, Y8
+	VFNMADD231PS expAVX2<>+96(SB), Y6, Y4
+	VFNMADD231PS expAVX2<>+96(SB), Y10, Y8
+	VMOVUPS expAVX2<>+128(SB), Y7
+	VMOVUPS expAVX2<>+128(SB), Y11
+	VFMADD213PS expAVX2<>+160(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+160(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+192(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+192(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+224(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+224(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+256(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+256(SB), Y8, Y11
+	VFMADD213PS expAVX2<>+288(SB), Y4, Y7
+	VFMADD213PS expAVX2<>+288(SB), Y8, Y11
+	VMULPS Y4, Y4, Y6
+	VMULPS Y8, Y8, Y10
+	VFMADD213PS Y4, Y6, Y7
+	VFMADD213PS Y8, Y10, Y11
+	VADDPS expAVX2<>+0(SB), Y7, Y7
+	VADDPS expAVX2<>+0(SB), Y11, Y11
+	VPSLLD $23, Y5, Y5
+	VPSLLD $23, Y9, Y9
+	VPADDD Y5, Y7, Y4
+	VPADDD Y9, Y11, Y8
+	VADDPS expAVX2<>+0(SB), Y4, Y4
+	VADDPS expAVX2<>+0(SB), Y8, Y8
+	VMOVUPS expAVX2<>+0(SB), Y5
+	VMOVUPS expAVX2<>+0(SB), Y9
+	VDIVPS Y4, Y5, Y4
+	VDIVPS Y8, Y9, Y8
+	VMOVUPS Y4, 0(DX)
+	VMOVUPS Y8, 32(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $64, R14
+	JMP wide
+widedone:
+	TESTQ R13, R13
+	JEQ done
+rest1:
+	CMPQ R13, $32
+	JGT rest1done
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+rest1image:
+	MOVQ pixelArgs_ny(DI), R11
+rest1row:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+rest1pixel:
+	VMOVUPS 0(SI), Y2
+	VFMADD213PS Y1, Y0, Y2
+	VMOVUPS 0(BX), Y3
+	VADDPS Y3, Y2, Y2
+	VXORPS expAVX2<>+384(SB), Y2, Y2
+	VMOVUPS expAVX2<>+320(SB), Y3
+	VMINPS Y2, Y3, Y2
+	VMOVUPS expAVX2<>+352(SB), Y3
+	VMAXPS Y2, Y3, Y2
+	VMULPS expAVX2<>+32(SB), Y2, Y3
+	VCVTPS2DQ Y3, Y3
+	VCVTDQ2PS Y3, Y4
+	VFNMADD231PS expAVX2<>+64(SB), Y4, Y2
+	VFNMADD231PS expAVX2<>+96(SB), Y4, Y2
+	VMOVUPS expAVX2<>+128(SB), Y5
+	VFMADD213PS expAVX2<>+160(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+192(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+224(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+256(SB), Y2, Y5
+	VFMADD213PS expAVX2<>+288(SB), Y2, Y5
+	VMULPS Y2, Y2, Y4
+	VFMADD213PS Y2, Y4, Y5
+	VADDPS expAVX2<>+0(SB), Y5, Y5
+	VPSLLD $23, Y3, Y3
+	VPADDD Y3, Y5, Y2
+	VADDPS expAVX2<>+0(SB), Y2, Y2
+	VMOVUPS expAVX2<>+0(SB), Y3
+	VDIVPS Y2, Y3, Y2
+	VMOVUPS Y2, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE rest1pixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE rest1row
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE rest1image
+	JMP done
+rest1done:
+done:
+	VZEROUPPER
+	RET
+
+// func reduceSigmoidPixelsAVX2(p *pixelArgs)
+TEXT ·reduceSigmoidPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y5
+	VFMADD213PS Y1, Y0, Y5
+	VXORPS expAVX2<>+384(SB), Y5, Y5
+	VMOVUPS expAVX2<>+320(SB), Y6
+	VMINPS Y5, Y6, Y5
+	VMOVUPS expAVX2<>+352(SB), Y6
+	VMAXPS Y5, Y6, Y5
+	VMULPS expAVX2<>+32(SB), Y5, Y6
+	VCVTPS2DQ Y6, Y6
+	VCVTDQ2PS Y6, Y7
+	VFNMADD231PS expAVX2<>+64(SB), Y7, Y5
+	VFNMADD231PS expAVX2<>+96(SB), Y7, Y5
+	VMOVUPS expAVX2<>+128(SB), Y8
+	VFMADD213PS expAVX2<>+160(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+192(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+224(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+256(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+288(SB), Y5, Y8
+	VMULPS Y5, Y5, Y7
+	VFMADD213PS Y5, Y7, Y8
+	VADDPS expAVX2<>+0(SB), Y8, Y8
+	VPSLLD $23, Y6, Y6
+	VPADDD Y6, Y8, Y5
+	VADDPS expAVX2<>+0(SB), Y5, Y5
+	VMOVUPS expAVX2<>+0(SB), Y6
+	VDIVPS Y5, Y6, Y5
+	VMOVUPS expAVX2<>+0(SB), Y6
+	VSUBPS Y5, Y6, Y6
+	VMULPS Y6, Y5, Y5
+	VMOVUPS 0(BX), Y6
+	VMULPS Y6, Y5, Y5
+	VADDPS Y5, Y3, Y3
+	VMOVUPS 0(SI), Y6
+	VSUBPS Y2, Y6, Y6
+	VFMADD231PS Y6, Y5, Y4
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE wideimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y5
+	VADDPS Y3, Y5, Y5
+	VMOVUPS Y5, 0(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y5
+	VADDPS Y4, Y5, Y5
+	VMOVUPS Y5, 0(AX)(R14*1)
+	ADDQ $32, R14
+	JMP wide
+widedone:
+	TESTQ R13, R13
+	JEQ done
+done:
+	VZEROUPPER
+	RET
+
+// func applySigmoidPixelsAVX2(p *pixelArgs)
+TEXT ·applySigmoidPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	MOVQ (pixelArgs_ywalk+walk_pixel)(DI), R10
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $32
+	JLT widedone
+	MOVQ pixelArgs_scale(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	MOVQ pixelArgs_shift(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y2
+	MOVQ pixelArgs_b(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y3
+	MOVQ pixelArgs_c(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y4
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_y(DI), DX
+	ADDQ R14, DX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y5
+	VFMADD213PS Y1, Y0, Y5
+	VXORPS expAVX2<>+384(SB), Y5, Y5
+	VMOVUPS expAVX2<>+320(SB), Y6
+	VMINPS Y5, Y6, Y5
+	VMOVUPS expAVX2<>+352(SB), Y6
+	VMAXPS Y5, Y6, Y5
+	VMULPS expAVX2<>+32(SB), Y5, Y6
+	VCVTPS2DQ Y6, Y6
+	VCVTDQ2PS Y6, Y7
+	VFNMADD231PS expAVX2<>+64(SB), Y7, Y5
+	VFNMADD231PS expAVX2<>+96(SB), Y7, Y5
+	VMOVUPS expAVX2<>+128(SB), Y8
+	VFMADD213PS expAVX2<>+160(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+192(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+224(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+256(SB), Y5, Y8
+	VFMADD213PS expAVX2<>+288(SB), Y5, Y8
+	VMULPS Y5, Y5, Y7
+	VFMADD213PS Y5, Y7, Y8
+	VADDPS expAVX2<>+0(SB), Y8, Y8
+	VPSLLD $23, Y6, Y6
+	VPADDD Y6, Y8, Y5
+	VADDPS expAVX2<>+0(SB), Y5, Y5
+	VMOVUPS expAVX2<>+0(SB), Y6
+	VDIVPS Y5, Y6, Y5
+	VMOVUPS expAVX2<>+0(SB), Y6
+	VSUBPS Y5, Y6, Y6
+	VMULPS Y6, Y5, Y5
+	VMOVUPS 0(BX), Y6
+	VMULPS Y6, Y5, Y5
+	VMOVUPS 0(SI), Y6
+	VFMADD213PS Y4, Y3, Y6
+	VFMADD231PS Y5, Y2, Y6
+	VMOVUPS Y6, 0(DX)
+	ADDQ R8, SI
+	ADDQ R9, BX
+	ADDQ R10, DX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_row)(DI), DX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	ADDQ (pixelArgs_ywalk+walk_image)(DI), DX
+	DECQ R12
+	JNE wideimage
+	ADDQ $32, R14
+	JMP wide
+widedone:
+	TESTQ R13, R13
+	JEQ done
+done:
+	VZEROUPPER
+	RET
+
+// func momentsPixelsAVX2(p *pixelArgs)
+TEXT ·momentsPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $64
+	JLT widedone
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VMOVUPS 32(AX)(R14*1), Y3
+	VXORPS Y1, Y1, Y1
+	VXORPS Y4, Y4, Y4
+	VXORPS Y2, Y2, Y2
+	VXORPS Y5, Y5, Y5
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y6
+	VMOVUPS 32(SI), Y8
+	VSUBPS Y0, Y6, Y6
+	VSUBPS Y3, Y8, Y8
+	VADDPS Y6, Y1, Y1
+	VADDPS Y8, Y4, Y4
+	VFMADD231PS Y6, Y6, Y2
+	VFMADD231PS Y8, Y8, Y5
+	ADDQ R8, SI
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	DECQ R12
+	JNE wideimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y6
+	VADDPS Y1, Y6, Y6
+	VMOVUPS Y6, 0(AX)(R14*1)
+	VMOVUPS 32(AX)(R14*1), Y8
+	VADDPS Y4, Y8, Y8
+	VMOVUPS Y8, 32(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y6
+	VADDPS Y2, Y6, Y6
+	VMOVUPS Y6, 0(AX)(R14*1)
+	VMOVUPS 32(AX)(R14*1), Y8
+	VADDPS Y5, Y8, Y8
+	VMOVUPS Y8, 32(AX)(R14*1)
+	ADDQ $64, R14
+	JMP wide
+widedone:
+	TESTQ R13, R13
+	JEQ done
+rest1:
+	CMPQ R13, $32
+	JGT rest1done
+	MOVQ pixelArgs_a(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_nn(DI), R12
+rest1image:
+	MOVQ pixelArgs_ny(DI), R11
+rest1row:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+rest1pixel:
+	VMOVUPS 0(SI), Y3
+	VSUBPS Y0, Y3, Y3
+	VADDPS Y3, Y1, Y1
+	VFMADD231PS Y3, Y3, Y2
+	ADDQ R8, SI
+	DECQ CX
+	JNE rest1pixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	DECQ R11
+	JNE rest1row
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	DECQ R12
+	JNE rest1image
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y3
+	VADDPS Y1, Y3, Y3
+	VMOVUPS Y3, 0(AX)(R14*1)
+	MOVQ pixelArgs_dot(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y3
+	VADDPS Y2, Y3, Y3
+	VMOVUPS Y3, 0(AX)(R14*1)
+	JMP done
+rest1done:
+done:
+	VZEROUPPER
+	RET
+
+// func dotsPixelsAVX2(p *pixelArgs)
+TEXT ·dotsPixelsAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (pixelArgs_zwalk+walk_pixel)(DI), R8
+	MOVQ (pixelArgs_dwalk+walk_pixel)(DI), R9
+	XORQ R14, R14
+wide:
+	MOVQ pixelArgs_end(DI), R13
+	SUBQ R14, R13
+	CMPQ R13, $128
+	JLT widedone
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+wideimage:
+	MOVQ pixelArgs_ny(DI), R11
+widerow:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+widepixel:
+	VMOVUPS 0(SI), Y4
+	VMOVUPS 32(SI), Y6
+	VMOVUPS 64(SI), Y8
+	VMOVUPS 96(SI), Y10
+	VMOVUPS 0(BX), Y5
+	VMOVUPS 32(BX), Y7
+	VMOVUPS 64(BX), Y9
+	VMOVUPS 96(BX), Y11
+	VFMADD231PS Y5, Y4, Y0
+	VFMADD231PS Y7, Y6, Y1
+	VFMADD231PS Y9, Y8, Y2
+	VFMADD231PS Y11, Y10, Y3
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE widepixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE widerow
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE wideimage
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y4
+	VADDPS Y0, Y4, Y4
+	VMOVUPS Y4, 0(AX)(R14*1)
+	VMOVUPS 32(AX)(R14*1), Y6
+	VADDPS Y1, Y6, Y6
+	VMOVUPS Y6, 32(AX)(R14*1)
+	VMOVUPS 64(AX)(R14*1), Y8
+	VADDPS Y2, Y8, Y8
+	VMOVUPS Y8, 64(AX)(R14*1)
+	VMOVUPS 96(AX)(R14*1), Y10
+	VADDPS Y3, Y10, Y10
+	VMOVUPS Y10, 96(AX)(R14*1)
+	ADDQ $128, R14
+	JMP wide
+widedone:
+	TESTQ R13, R13
+	JEQ done
+rest1:
+	CMPQ R13, $32
+	JGT rest1done
+	VXORPS Y0, Y0, Y0
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+rest1image:
+	MOVQ pixelArgs_ny(DI), R11
+rest1row:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+rest1pixel:
+	VMOVUPS 0(SI), Y1
+	VMOVUPS 0(BX), Y2
+	VFMADD231PS Y2, Y1, Y0
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE rest1pixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE rest1row
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE rest1image
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y1
+	VADDPS Y0, Y1, Y1
+	VMOVUPS Y1, 0(AX)(R14*1)
+	JMP done
+rest1done:
+rest2:
+	CMPQ R13, $64
+	JGT rest2done
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+rest2image:
+	MOVQ pixelArgs_ny(DI), R11
+rest2row:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+rest2pixel:
+	VMOVUPS 0(SI), Y2
+	VMOVUPS 32(SI), Y4
+	VMOVUPS 0(BX), Y3
+	VMOVUPS 32(BX), Y5
+	VFMADD231PS Y3, Y2, Y0
+	VFMADD231PS Y5, Y4, Y1
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE rest2pixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE rest2row
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE rest2image
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y2
+	VADDPS Y0, Y2, Y2
+	VMOVUPS Y2, 0(AX)(R14*1)
+	VMOVUPS 32(AX)(R14*1), Y4
+	VADDPS Y1, Y4, Y4
+	VMOVUPS Y4, 32(AX)(R14*1)
+	JMP done
+rest2done:
+rest3:
+	CMPQ R13, $96
+	JGT rest3done
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VBROADCASTSS pixelArgs_lo(DI), Y14
+	VBROADCASTSS pixelArgs_hi(DI), Y15
+	MOVQ pixelArgs_z(DI), SI
+	ADDQ R14, SI
+	MOVQ pixelArgs_d(DI), BX
+	ADDQ R14, BX
+	MOVQ pixelArgs_nn(DI), R12
+rest3image:
+	MOVQ pixelArgs_ny(DI), R11
+rest3row:
+	MOVQ pixelArgs_nx(DI), CX
+	PCALIGN $32
+rest3pixel:
+	VMOVUPS 0(SI), Y3
+	VMOVUPS 32(SI), Y5
+	VMOVUPS 64(SI), Y7
+	VMOVUPS 0(BX), Y4
+	VMOVUPS 32(BX), Y6
+	VMOVUPS 64(BX), Y8
+	VFMADD231PS Y4, Y3, Y0
+	VFMADD231PS Y6, Y5, Y1
+	VFMADD231PS Y8, Y7, Y2
+	ADDQ R8, SI
+	ADDQ R9, BX
+	DECQ CX
+	JNE rest3pixel
+	ADDQ (pixelArgs_zwalk+walk_row)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_row)(DI), BX
+	DECQ R11
+	JNE rest3row
+	ADDQ (pixelArgs_zwalk+walk_image)(DI), SI
+	ADDQ (pixelArgs_dwalk+walk_image)(DI), BX
+	DECQ R12
+	JNE rest3image
+	MOVQ pixelArgs_sum(DI), AX
+	VMOVUPS 0(AX)(R14*1), Y3
+	VADDPS Y0, Y3, Y3
+	VMOVUPS Y3, 0(AX)(R14*1)
+	VMOVUPS 32(AX)(R14*1), Y5
+	VADDPS Y1, Y5, Y5
+	VMOVUPS Y5, 32(AX)(R14*1)
+	VMOVUPS 64(AX)(R14*1), Y7
+	VADDPS Y2, Y7, Y7
+	VMOVUPS Y7, 64(AX)(R14*1)
+	JMP done
+rest3done:
+done:
+	VZEROUPPER
+	RET
+
+// func momentumAVX2(p *vectorArgs)
+TEXT ·momentumAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ vectorArgs_w(DI), SI
+	MOVQ vectorArgs_g(DI), BX
+	VBROADCASTSS vectorArgs_factor(DI), Y15
+	MOVQ vectorArgs_v(DI), DX
+	VBROADCASTSS vectorArgs_rate(DI), Y13
+	VBROADCASTSS vectorArgs_decay(DI), Y14
+	MOVQ vectorArgs_n(DI), CX
+loop:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS 32(SI), Y3
+	VMOVUPS 64(SI), Y6
+	VMOVUPS 96(SI), Y9
+	VMOVUPS 0(BX), Y1
+	VMOVUPS 32(BX), Y4
+	VMOVUPS 64(BX), Y7
+	VMOVUPS 96(BX), Y10
+	VMOVUPS 0(DX), Y2
+	VMOVUPS 32(DX), Y5
+	VMOVUPS 64(DX), Y8
+	VMOVUPS 96(DX), Y11
+	VFMADD231PS Y0, Y14, Y1
+	VFMADD231PS Y3, Y14, Y4
+	VFMADD231PS Y6, Y14, Y7
+	VFMADD231PS Y9, Y14, Y10
+	VFMADD213PS Y1, Y15, Y2
+	VFMADD213PS Y4, Y15, Y5
+	VFMADD213PS Y7, Y15, Y8
+	VFMADD213PS Y10, Y15, Y11
+	VMOVUPS Y2, 0(DX)
+	VMOVUPS Y5, 32(DX)
+	VMOVUPS Y8, 64(DX)
+	VMOVUPS Y11, 96(DX)
+	VFNMADD231PS Y2, Y13, Y0
+	VFNMADD231PS Y5, Y13, Y3
+	VFNMADD231PS Y8, Y13, Y6
+	VFNMADD231PS Y11, Y13, Y9
+	VMOVUPS Y0, 0(SI)
+	VMOVUPS Y3, 32(SI)
+	VMOVUPS Y6, 64(SI)
+	VMOVUPS Y9, 96(SI)
+	ADDQ $128, SI
+	ADDQ $128, BX
+	ADDQ $128, DX
+	SUBQ $32, CX
+	JNE loop
+	VZEROUPPER
+	RET
+
+// func nesterovAVX2(p *vectorArgs)
+TEXT ·nesterovAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ vectorArgs_w(DI), SI
+	MOVQ vectorArgs_g(DI), BX
+	VBROADCASTSS vectorArgs_factor(DI), Y15
+	MOVQ vectorArgs_v(DI), DX
+	VBROADCASTSS vectorArgs_rate(DI), Y13
+	VBROADCASTSS vectorArgs_decay(DI), Y14
+	MOVQ vectorArgs_n(DI), CX
+loop:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS 32(SI), Y3
+	VMOVUPS 64(SI), Y6
+	VMOVUPS 96(SI), Y9
+	VMOVUPS 0(BX), Y1
+	VMOVUPS 32(BX), Y4
+	VMOVUPS 64(BX), Y7
+	VMOVUPS 96(BX), Y10
+	VMOVUPS 0(DX), Y2
+	VMOVUPS 32(DX), Y5
+	VMOVUPS 64(DX), Y8
+	VMOVUPS 96(DX), Y11
+	VFMADD231PS Y0, Y14, Y1
+	VFMADD231PS Y3, Y14, Y4
+	VFMADD231PS Y6, Y14, Y7
+	VFMADD231PS Y9, Y14, Y10
+	VFMADD213PS Y1, Y15, Y2
+	VFMADD213PS Y4, Y15, Y5
+	VFMADD213PS Y7, Y15, Y8
+	VFMADD213PS Y10, Y15, Y11
+	VMOVUPS Y2, 0(DX)
+	VMOVUPS Y5, 32(DX)
+	VMOVUPS Y8, 64(DX)
+	VMOVUPS Y11, 96(DX)
+	VFMADD213PS Y1, Y15, Y2
+	VFMADD213PS Y4, Y15, Y5
+	VFMADD213PS Y7, Y15, Y8
+	VFMADD213PS Y10, Y15, Y11
+	VFNMADD231PS Y2, Y13, Y0
+	VFNMADD231PS Y5, Y13, Y3
+	VFNMADD231PS Y8, Y13, Y6
+	VFNMADD231PS Y11, Y13, Y9
+	VMOVUPS Y0, 0(SI)
+	VMOVUPS Y3, 32(SI)
+	VMOVUPS Y6, 64(SI)
+	VMOVUPS Y9, 96(SI)
+	ADDQ $128, SI
+	ADDQ $128, BX
+	ADDQ $128, DX
+	SUBQ $32, CX
+	JNE loop
+	VZEROUPPER
+	RET
+
+// func averageAVX2(p *vectorArgs)
+TEXT ·averageAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ vectorArgs_w(DI), SI
+	MOVQ vectorArgs_g(DI), BX
+	VBROADCASTSS vectorArgs_factor(DI), Y15
+	MOVQ vectorArgs_n(DI), CX
+loop:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS 32(SI), Y3
+	VMOVUPS 64(SI), Y6
+	VMOVUPS 96(SI), Y9
+	VMOVUPS 0(BX), Y1
+	VMOVUPS 32(BX), Y4
+	VMOVUPS 64(BX), Y7
+	VMOVUPS 96(BX), Y10
+	VSUBPS Y0, Y1, Y1
+	VSUBPS Y3, Y4, Y4
+	VSUBPS Y6, Y7, Y7
+	VSUBPS Y9, Y10, Y10
+	VFMADD231PS Y1, Y15, Y0
+	VFMADD231PS Y4, Y15, Y3
+	VFMADD231PS Y7, Y15, Y6
+	VFMADD231PS Y10, Y15, Y9
+	VMOVUPS Y0, 0(SI)
+	VMOVUPS Y3, 32(SI)
+	VMOVUPS Y6, 64(SI)
+	VMOVUPS Y9, 96(SI)
+	ADDQ $128, SI
+	ADDQ $128, BX
+	SUBQ $32, CX
+	JNE loop
+	VZEROUPPER
+	RET
+
+// func addScaledAVX2(p *vectorArgs)
+TEXT ·addScaledAVX2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ vectorArgs_w(DI), SI
+	MOVQ vectorArgs_g(DI), BX
+	VBROADCASTSS vectorArgs_factor(DI), Y15
+	MOVQ vectorArgs_n(DI), CX
+loop:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS 32(SI), Y3
+	VMOVUPS 64(SI), Y6
+	VMOVUPS 96(SI), Y9
+	VMOVUPS 0(BX), Y1
+	VMOVUPS 32(BX), Y4
+	VMOVUPS 64(BX), Y7
+	VMOVUPS 96(BX), Y10
+	VFMADD231PS Y1, Y15, Y0
+	VFMADD231PS Y4, Y15, Y3
+	VFMADD231PS Y7, Y15, Y6
+	VFMADD231PS Y10, Y15, Y9
+	VMOVUPS Y0, 0(SI)
+	VMOVUPS Y3, 32(SI)
+	VMOVUPS Y6, 64(SI)
+	VMOVUPS Y9, 96(SI)
+	ADDQ $128, SI
+	ADDQ $128, BX
+	SUBQ $32, CX
+	JNE loop
+	VZEROUPPER
+	RET

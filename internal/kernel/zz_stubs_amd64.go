@@ -569,6 +569,400 @@ func winogradWeightsAVX2(p *winogradWeights)
 //go:noescape
 func winogradOutputAVX2(p *winogradOutput)
 
+// gradient1x8AVX2 computes, for t < tiles, i < 1 and j < 8,
+// g[j/16][1*t+i][j%16] += s, where s is the sum of x[n][v][u][1*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient1x8AVX2(p *gradientArgs)
+
+// gradient2x8AVX2 computes, for t < tiles, i < 2 and j < 8,
+// g[j/16][2*t+i][j%16] += s, where s is the sum of x[n][v][u][2*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient2x8AVX2(p *gradientArgs)
+
+// gradient3x8AVX2 computes, for t < tiles, i < 3 and j < 8,
+// g[j/16][3*t+i][j%16] += s, where s is the sum of x[n][v][u][3*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient3x8AVX2(p *gradientArgs)
+
+// gradient4x8AVX2 computes, for t < tiles, i < 4 and j < 8,
+// g[j/16][4*t+i][j%16] += s, where s is the sum of x[n][v][u][4*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient4x8AVX2(p *gradientArgs)
+
+// gradient5x8AVX2 computes, for t < tiles, i < 5 and j < 8,
+// g[j/16][5*t+i][j%16] += s, where s is the sum of x[n][v][u][5*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient5x8AVX2(p *gradientArgs)
+
+// gradient6x8AVX2 computes, for t < tiles, i < 6 and j < 8,
+// g[j/16][6*t+i][j%16] += s, where s is the sum of x[n][v][u][6*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient6x8AVX2(p *gradientArgs)
+
+// gradient7x8AVX2 computes, for t < tiles, i < 7 and j < 8,
+// g[j/16][7*t+i][j%16] += s, where s is the sum of x[n][v][u][7*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient7x8AVX2(p *gradientArgs)
+
+// gradient8x8AVX2 computes, for t < tiles, i < 8 and j < 8,
+// g[j/16][8*t+i][j%16] += s, where s is the sum of x[n][v][u][8*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient8x8AVX2(p *gradientArgs)
+
+// gradient9x8AVX2 computes, for t < tiles, i < 9 and j < 8,
+// g[j/16][9*t+i][j%16] += s, where s is the sum of x[n][v][u][9*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient9x8AVX2(p *gradientArgs)
+
+// gradient10x8AVX2 computes, for t < tiles, i < 10 and j < 8,
+// g[j/16][10*t+i][j%16] += s, where s is the sum of x[n][v][u][10*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient10x8AVX2(p *gradientArgs)
+
+// gradient11x8AVX2 computes, for t < tiles, i < 11 and j < 8,
+// g[j/16][11*t+i][j%16] += s, where s is the sum of x[n][v][u][11*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient11x8AVX2(p *gradientArgs)
+
+// gradient12x8AVX2 computes, for t < tiles, i < 12 and j < 8,
+// g[j/16][12*t+i][j%16] += s, where s is the sum of x[n][v][u][12*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient12x8AVX2(p *gradientArgs)
+
+// gradient1x16AVX2 computes, for t < tiles, i < 1 and j < 16,
+// g[j/16][1*t+i][j%16] += s, where s is the sum of x[n][v][u][1*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient1x16AVX2(p *gradientArgs)
+
+// gradient2x16AVX2 computes, for t < tiles, i < 2 and j < 16,
+// g[j/16][2*t+i][j%16] += s, where s is the sum of x[n][v][u][2*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient2x16AVX2(p *gradientArgs)
+
+// gradient3x16AVX2 computes, for t < tiles, i < 3 and j < 16,
+// g[j/16][3*t+i][j%16] += s, where s is the sum of x[n][v][u][3*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient3x16AVX2(p *gradientArgs)
+
+// gradient4x16AVX2 computes, for t < tiles, i < 4 and j < 16,
+// g[j/16][4*t+i][j%16] += s, where s is the sum of x[n][v][u][4*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient4x16AVX2(p *gradientArgs)
+
+// gradient5x16AVX2 computes, for t < tiles, i < 5 and j < 16,
+// g[j/16][5*t+i][j%16] += s, where s is the sum of x[n][v][u][5*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient5x16AVX2(p *gradientArgs)
+
+// gradient6x16AVX2 computes, for t < tiles, i < 6 and j < 16,
+// g[j/16][6*t+i][j%16] += s, where s is the sum of x[n][v][u][6*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient6x16AVX2(p *gradientArgs)
+
+// gradient1x24AVX2 computes, for t < tiles, i < 1 and j < 24,
+// g[j/16][1*t+i][j%16] += s, where s is the sum of x[n][v][u][1*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient1x24AVX2(p *gradientArgs)
+
+// gradient2x24AVX2 computes, for t < tiles, i < 2 and j < 24,
+// g[j/16][2*t+i][j%16] += s, where s is the sum of x[n][v][u][2*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient2x24AVX2(p *gradientArgs)
+
+// gradient3x24AVX2 computes, for t < tiles, i < 3 and j < 24,
+// g[j/16][3*t+i][j%16] += s, where s is the sum of x[n][v][u][3*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient3x24AVX2(p *gradientArgs)
+
+// gradient4x24AVX2 computes, for t < tiles, i < 4 and j < 24,
+// g[j/16][4*t+i][j%16] += s, where s is the sum of x[n][v][u][4*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient4x24AVX2(p *gradientArgs)
+
+// tapGradient3AVX2 computes, for i, j < 3 and each channel c, g[i][j][c] += s,
+// where s is the sum of x[n][v][u][i][j][c] * y[n][v][u][c] over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func tapGradient3AVX2(p *tapGradientArgs)
+
+// depthwiseBack3x1AVX2 computes, for t < tiles, o < 1 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x1AVX2(p *windowArgs)
+
+// depthwiseBack3x2AVX2 computes, for t < tiles, o < 2 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x2AVX2(p *windowArgs)
+
+// depthwiseBack3x3AVX2 computes, for t < tiles, o < 3 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x3AVX2(p *windowArgs)
+
+// depthwiseBack3x4AVX2 computes, for t < tiles, o < 4 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x4AVX2(p *windowArgs)
+
+// depthwiseBack3x5AVX2 computes, for t < tiles, o < 5 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x5AVX2(p *windowArgs)
+
+// depthwiseBack3x6AVX2 computes, for t < tiles, o < 6 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x6AVX2(p *windowArgs)
+
+// depthwiseBack3x7AVX2 computes, for t < tiles, o < 7 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x7AVX2(p *windowArgs)
+
+// depthwiseBack3x8AVX2 computes, for t < tiles, o < 8 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x8AVX2(p *windowArgs)
+
+// tapGradient5AVX2 computes, for i, j < 5 and each channel c, g[i][j][c] += s,
+// where s is the sum of x[n][v][u][i][j][c] * y[n][v][u][c] over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func tapGradient5AVX2(p *tapGradientArgs)
+
+// depthwiseBack5x1AVX2 computes, for t < tiles, o < 1 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x1AVX2(p *windowArgs)
+
+// depthwiseBack5x2AVX2 computes, for t < tiles, o < 2 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x2AVX2(p *windowArgs)
+
+// depthwiseBack5x3AVX2 computes, for t < tiles, o < 3 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x3AVX2(p *windowArgs)
+
+// depthwiseBack5x4AVX2 computes, for t < tiles, o < 4 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x4AVX2(p *windowArgs)
+
+// depthwiseBack5x5AVX2 computes, for t < tiles, o < 5 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x5AVX2(p *windowArgs)
+
+// depthwiseBack5x6AVX2 computes, for t < tiles, o < 6 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x6AVX2(p *windowArgs)
+
+// depthwiseBack5x7AVX2 computes, for t < tiles, o < 7 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x7AVX2(p *windowArgs)
+
+// depthwiseBack5x8AVX2 computes, for t < tiles, o < 8 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x8AVX2(p *windowArgs)
+
+// normPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift).
+//
+//go:noescape
+func normPixelsAVX2(p *pixelArgs)
+
+// normAddPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift + d).
+//
+//go:noescape
+func normAddPixelsAVX2(p *pixelArgs)
+
+// reducePixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += g and dot += g*(z - a), where g = d * slope(z*scale + shift).
+//
+//go:noescape
+func reducePixelsAVX2(p *pixelArgs)
+
+// applyPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = a*g + b*z + c, where g = d * slope(z*scale + shift).
+//
+//go:noescape
+func applyPixelsAVX2(p *pixelArgs)
+
+// normSiLUPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift),
+// the activation being SiLU.
+//
+//go:noescape
+func normSiLUPixelsAVX2(p *pixelArgs)
+
+// normAddSiLUPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift + d),
+// the activation being SiLU.
+//
+//go:noescape
+func normAddSiLUPixelsAVX2(p *pixelArgs)
+
+// reduceSiLUPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += g and dot += g*(z - a), where g = d * slope(z*scale + shift),
+// the activation being SiLU.
+//
+//go:noescape
+func reduceSiLUPixelsAVX2(p *pixelArgs)
+
+// applySiLUPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = a*g + b*z + c, where g = d * slope(z*scale + shift),
+// the activation being SiLU.
+//
+//go:noescape
+func applySiLUPixelsAVX2(p *pixelArgs)
+
+// normSigmoidPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift),
+// the activation being Sigmoid.
+//
+//go:noescape
+func normSigmoidPixelsAVX2(p *pixelArgs)
+
+// normAddSigmoidPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift + d),
+// the activation being Sigmoid.
+//
+//go:noescape
+func normAddSigmoidPixelsAVX2(p *pixelArgs)
+
+// reduceSigmoidPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += g and dot += g*(z - a), where g = d * slope(z*scale + shift),
+// the activation being Sigmoid.
+//
+//go:noescape
+func reduceSigmoidPixelsAVX2(p *pixelArgs)
+
+// applySigmoidPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = a*g + b*z + c, where g = d * slope(z*scale + shift),
+// the activation being Sigmoid.
+//
+//go:noescape
+func applySigmoidPixelsAVX2(p *pixelArgs)
+
+// momentsPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += z - a and dot += (z - a)².
+//
+//go:noescape
+func momentsPixelsAVX2(p *pixelArgs)
+
+// dotsPixelsAVX2 computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += z*d.
+//
+//go:noescape
+func dotsPixelsAVX2(p *pixelArgs)
+
+// momentumAVX2 computes, for n floats, a multiple of 32,
+// d = g + decay*w, v = factor*v + d, w -= rate*v.
+//
+//go:noescape
+func momentumAVX2(p *vectorArgs)
+
+// nesterovAVX2 computes, for n floats, a multiple of 32,
+// d = g + decay*w, v = factor*v + d, w -= rate*(d + factor*v).
+//
+//go:noescape
+func nesterovAVX2(p *vectorArgs)
+
+// averageAVX2 computes, for n floats, a multiple of 32,
+// w += factor*(g - w).
+//
+//go:noescape
+func averageAVX2(p *vectorArgs)
+
+// addScaledAVX2 computes, for n floats, a multiple of 32,
+// w += factor*g.
+//
+//go:noescape
+func addScaledAVX2(p *vectorArgs)
+
 // tile1x16AVX512 computes, for t < tiles, i < 1 and j < 16,
 // c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
 // the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.
@@ -1493,6 +1887,659 @@ func winogradWeightsAVX512(p *winogradWeights)
 //go:noescape
 func winogradOutputAVX512(p *winogradOutput)
 
+// gradient1x16AVX512 computes, for t < tiles, i < 1 and j < 16,
+// g[j/16][1*t+i][j%16] += s, where s is the sum of x[n][v][u][1*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient1x16AVX512(p *gradientArgs)
+
+// gradient2x16AVX512 computes, for t < tiles, i < 2 and j < 16,
+// g[j/16][2*t+i][j%16] += s, where s is the sum of x[n][v][u][2*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient2x16AVX512(p *gradientArgs)
+
+// gradient3x16AVX512 computes, for t < tiles, i < 3 and j < 16,
+// g[j/16][3*t+i][j%16] += s, where s is the sum of x[n][v][u][3*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient3x16AVX512(p *gradientArgs)
+
+// gradient4x16AVX512 computes, for t < tiles, i < 4 and j < 16,
+// g[j/16][4*t+i][j%16] += s, where s is the sum of x[n][v][u][4*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient4x16AVX512(p *gradientArgs)
+
+// gradient5x16AVX512 computes, for t < tiles, i < 5 and j < 16,
+// g[j/16][5*t+i][j%16] += s, where s is the sum of x[n][v][u][5*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient5x16AVX512(p *gradientArgs)
+
+// gradient6x16AVX512 computes, for t < tiles, i < 6 and j < 16,
+// g[j/16][6*t+i][j%16] += s, where s is the sum of x[n][v][u][6*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient6x16AVX512(p *gradientArgs)
+
+// gradient7x16AVX512 computes, for t < tiles, i < 7 and j < 16,
+// g[j/16][7*t+i][j%16] += s, where s is the sum of x[n][v][u][7*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient7x16AVX512(p *gradientArgs)
+
+// gradient8x16AVX512 computes, for t < tiles, i < 8 and j < 16,
+// g[j/16][8*t+i][j%16] += s, where s is the sum of x[n][v][u][8*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient8x16AVX512(p *gradientArgs)
+
+// gradient9x16AVX512 computes, for t < tiles, i < 9 and j < 16,
+// g[j/16][9*t+i][j%16] += s, where s is the sum of x[n][v][u][9*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient9x16AVX512(p *gradientArgs)
+
+// gradient10x16AVX512 computes, for t < tiles, i < 10 and j < 16,
+// g[j/16][10*t+i][j%16] += s, where s is the sum of x[n][v][u][10*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient10x16AVX512(p *gradientArgs)
+
+// gradient11x16AVX512 computes, for t < tiles, i < 11 and j < 16,
+// g[j/16][11*t+i][j%16] += s, where s is the sum of x[n][v][u][11*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient11x16AVX512(p *gradientArgs)
+
+// gradient12x16AVX512 computes, for t < tiles, i < 12 and j < 16,
+// g[j/16][12*t+i][j%16] += s, where s is the sum of x[n][v][u][12*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient12x16AVX512(p *gradientArgs)
+
+// gradient13x16AVX512 computes, for t < tiles, i < 13 and j < 16,
+// g[j/16][13*t+i][j%16] += s, where s is the sum of x[n][v][u][13*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient13x16AVX512(p *gradientArgs)
+
+// gradient14x16AVX512 computes, for t < tiles, i < 14 and j < 16,
+// g[j/16][14*t+i][j%16] += s, where s is the sum of x[n][v][u][14*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient14x16AVX512(p *gradientArgs)
+
+// gradient15x16AVX512 computes, for t < tiles, i < 15 and j < 16,
+// g[j/16][15*t+i][j%16] += s, where s is the sum of x[n][v][u][15*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient15x16AVX512(p *gradientArgs)
+
+// gradient16x16AVX512 computes, for t < tiles, i < 16 and j < 16,
+// g[j/16][16*t+i][j%16] += s, where s is the sum of x[n][v][u][16*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient16x16AVX512(p *gradientArgs)
+
+// gradient17x16AVX512 computes, for t < tiles, i < 17 and j < 16,
+// g[j/16][17*t+i][j%16] += s, where s is the sum of x[n][v][u][17*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient17x16AVX512(p *gradientArgs)
+
+// gradient18x16AVX512 computes, for t < tiles, i < 18 and j < 16,
+// g[j/16][18*t+i][j%16] += s, where s is the sum of x[n][v][u][18*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient18x16AVX512(p *gradientArgs)
+
+// gradient19x16AVX512 computes, for t < tiles, i < 19 and j < 16,
+// g[j/16][19*t+i][j%16] += s, where s is the sum of x[n][v][u][19*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient19x16AVX512(p *gradientArgs)
+
+// gradient20x16AVX512 computes, for t < tiles, i < 20 and j < 16,
+// g[j/16][20*t+i][j%16] += s, where s is the sum of x[n][v][u][20*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient20x16AVX512(p *gradientArgs)
+
+// gradient21x16AVX512 computes, for t < tiles, i < 21 and j < 16,
+// g[j/16][21*t+i][j%16] += s, where s is the sum of x[n][v][u][21*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient21x16AVX512(p *gradientArgs)
+
+// gradient22x16AVX512 computes, for t < tiles, i < 22 and j < 16,
+// g[j/16][22*t+i][j%16] += s, where s is the sum of x[n][v][u][22*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient22x16AVX512(p *gradientArgs)
+
+// gradient23x16AVX512 computes, for t < tiles, i < 23 and j < 16,
+// g[j/16][23*t+i][j%16] += s, where s is the sum of x[n][v][u][23*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient23x16AVX512(p *gradientArgs)
+
+// gradient24x16AVX512 computes, for t < tiles, i < 24 and j < 16,
+// g[j/16][24*t+i][j%16] += s, where s is the sum of x[n][v][u][24*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient24x16AVX512(p *gradientArgs)
+
+// gradient1x32AVX512 computes, for t < tiles, i < 1 and j < 32,
+// g[j/16][1*t+i][j%16] += s, where s is the sum of x[n][v][u][1*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient1x32AVX512(p *gradientArgs)
+
+// gradient2x32AVX512 computes, for t < tiles, i < 2 and j < 32,
+// g[j/16][2*t+i][j%16] += s, where s is the sum of x[n][v][u][2*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient2x32AVX512(p *gradientArgs)
+
+// gradient3x32AVX512 computes, for t < tiles, i < 3 and j < 32,
+// g[j/16][3*t+i][j%16] += s, where s is the sum of x[n][v][u][3*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient3x32AVX512(p *gradientArgs)
+
+// gradient4x32AVX512 computes, for t < tiles, i < 4 and j < 32,
+// g[j/16][4*t+i][j%16] += s, where s is the sum of x[n][v][u][4*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient4x32AVX512(p *gradientArgs)
+
+// gradient5x32AVX512 computes, for t < tiles, i < 5 and j < 32,
+// g[j/16][5*t+i][j%16] += s, where s is the sum of x[n][v][u][5*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient5x32AVX512(p *gradientArgs)
+
+// gradient6x32AVX512 computes, for t < tiles, i < 6 and j < 32,
+// g[j/16][6*t+i][j%16] += s, where s is the sum of x[n][v][u][6*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient6x32AVX512(p *gradientArgs)
+
+// gradient7x32AVX512 computes, for t < tiles, i < 7 and j < 32,
+// g[j/16][7*t+i][j%16] += s, where s is the sum of x[n][v][u][7*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient7x32AVX512(p *gradientArgs)
+
+// gradient8x32AVX512 computes, for t < tiles, i < 8 and j < 32,
+// g[j/16][8*t+i][j%16] += s, where s is the sum of x[n][v][u][8*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient8x32AVX512(p *gradientArgs)
+
+// gradient9x32AVX512 computes, for t < tiles, i < 9 and j < 32,
+// g[j/16][9*t+i][j%16] += s, where s is the sum of x[n][v][u][9*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient9x32AVX512(p *gradientArgs)
+
+// gradient10x32AVX512 computes, for t < tiles, i < 10 and j < 32,
+// g[j/16][10*t+i][j%16] += s, where s is the sum of x[n][v][u][10*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient10x32AVX512(p *gradientArgs)
+
+// gradient11x32AVX512 computes, for t < tiles, i < 11 and j < 32,
+// g[j/16][11*t+i][j%16] += s, where s is the sum of x[n][v][u][11*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient11x32AVX512(p *gradientArgs)
+
+// gradient12x32AVX512 computes, for t < tiles, i < 12 and j < 32,
+// g[j/16][12*t+i][j%16] += s, where s is the sum of x[n][v][u][12*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient12x32AVX512(p *gradientArgs)
+
+// gradient13x32AVX512 computes, for t < tiles, i < 13 and j < 32,
+// g[j/16][13*t+i][j%16] += s, where s is the sum of x[n][v][u][13*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient13x32AVX512(p *gradientArgs)
+
+// gradient14x32AVX512 computes, for t < tiles, i < 14 and j < 32,
+// g[j/16][14*t+i][j%16] += s, where s is the sum of x[n][v][u][14*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient14x32AVX512(p *gradientArgs)
+
+// gradient1x48AVX512 computes, for t < tiles, i < 1 and j < 48,
+// g[j/16][1*t+i][j%16] += s, where s is the sum of x[n][v][u][1*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient1x48AVX512(p *gradientArgs)
+
+// gradient2x48AVX512 computes, for t < tiles, i < 2 and j < 48,
+// g[j/16][2*t+i][j%16] += s, where s is the sum of x[n][v][u][2*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient2x48AVX512(p *gradientArgs)
+
+// gradient3x48AVX512 computes, for t < tiles, i < 3 and j < 48,
+// g[j/16][3*t+i][j%16] += s, where s is the sum of x[n][v][u][3*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient3x48AVX512(p *gradientArgs)
+
+// gradient4x48AVX512 computes, for t < tiles, i < 4 and j < 48,
+// g[j/16][4*t+i][j%16] += s, where s is the sum of x[n][v][u][4*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient4x48AVX512(p *gradientArgs)
+
+// gradient5x48AVX512 computes, for t < tiles, i < 5 and j < 48,
+// g[j/16][5*t+i][j%16] += s, where s is the sum of x[n][v][u][5*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient5x48AVX512(p *gradientArgs)
+
+// gradient6x48AVX512 computes, for t < tiles, i < 6 and j < 48,
+// g[j/16][6*t+i][j%16] += s, where s is the sum of x[n][v][u][6*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient6x48AVX512(p *gradientArgs)
+
+// gradient7x48AVX512 computes, for t < tiles, i < 7 and j < 48,
+// g[j/16][7*t+i][j%16] += s, where s is the sum of x[n][v][u][7*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient7x48AVX512(p *gradientArgs)
+
+// gradient8x48AVX512 computes, for t < tiles, i < 8 and j < 48,
+// g[j/16][8*t+i][j%16] += s, where s is the sum of x[n][v][u][8*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient8x48AVX512(p *gradientArgs)
+
+// gradient9x48AVX512 computes, for t < tiles, i < 9 and j < 48,
+// g[j/16][9*t+i][j%16] += s, where s is the sum of x[n][v][u][9*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient9x48AVX512(p *gradientArgs)
+
+// tapGradient3AVX512 computes, for i, j < 3 and each channel c, g[i][j][c] += s,
+// where s is the sum of x[n][v][u][i][j][c] * y[n][v][u][c] over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func tapGradient3AVX512(p *tapGradientArgs)
+
+// depthwiseBack3x1AVX512 computes, for t < tiles, o < 1 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x1AVX512(p *windowArgs)
+
+// depthwiseBack3x2AVX512 computes, for t < tiles, o < 2 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x2AVX512(p *windowArgs)
+
+// depthwiseBack3x3AVX512 computes, for t < tiles, o < 3 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x3AVX512(p *windowArgs)
+
+// depthwiseBack3x4AVX512 computes, for t < tiles, o < 4 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x4AVX512(p *windowArgs)
+
+// depthwiseBack3x5AVX512 computes, for t < tiles, o < 5 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x5AVX512(p *windowArgs)
+
+// depthwiseBack3x6AVX512 computes, for t < tiles, o < 6 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x6AVX512(p *windowArgs)
+
+// depthwiseBack3x7AVX512 computes, for t < tiles, o < 7 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x7AVX512(p *windowArgs)
+
+// depthwiseBack3x8AVX512 computes, for t < tiles, o < 8 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x8AVX512(p *windowArgs)
+
+// depthwiseBack3x9AVX512 computes, for t < tiles, o < 9 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x9AVX512(p *windowArgs)
+
+// depthwiseBack3x10AVX512 computes, for t < tiles, o < 10 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x10AVX512(p *windowArgs)
+
+// depthwiseBack3x11AVX512 computes, for t < tiles, o < 11 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x11AVX512(p *windowArgs)
+
+// depthwiseBack3x12AVX512 computes, for t < tiles, o < 12 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x12AVX512(p *windowArgs)
+
+// depthwiseBack3x13AVX512 computes, for t < tiles, o < 13 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x13AVX512(p *windowArgs)
+
+// depthwiseBack3x14AVX512 computes, for t < tiles, o < 14 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x14AVX512(p *windowArgs)
+
+// tapGradient5AVX512 computes, for i, j < 5 and each channel c, g[i][j][c] += s,
+// where s is the sum of x[n][v][u][i][j][c] * y[n][v][u][c] over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func tapGradient5AVX512(p *tapGradientArgs)
+
+// depthwiseBack5x1AVX512 computes, for t < tiles, o < 1 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x1AVX512(p *windowArgs)
+
+// depthwiseBack5x2AVX512 computes, for t < tiles, o < 2 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x2AVX512(p *windowArgs)
+
+// depthwiseBack5x3AVX512 computes, for t < tiles, o < 3 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x3AVX512(p *windowArgs)
+
+// depthwiseBack5x4AVX512 computes, for t < tiles, o < 4 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x4AVX512(p *windowArgs)
+
+// depthwiseBack5x5AVX512 computes, for t < tiles, o < 5 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x5AVX512(p *windowArgs)
+
+// depthwiseBack5x6AVX512 computes, for t < tiles, o < 6 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x6AVX512(p *windowArgs)
+
+// depthwiseBack5x7AVX512 computes, for t < tiles, o < 7 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x7AVX512(p *windowArgs)
+
+// depthwiseBack5x8AVX512 computes, for t < tiles, o < 8 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x8AVX512(p *windowArgs)
+
+// depthwiseBack5x9AVX512 computes, for t < tiles, o < 9 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x9AVX512(p *windowArgs)
+
+// depthwiseBack5x10AVX512 computes, for t < tiles, o < 10 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x10AVX512(p *windowArgs)
+
+// depthwiseBack5x11AVX512 computes, for t < tiles, o < 11 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x11AVX512(p *windowArgs)
+
+// depthwiseBack5x12AVX512 computes, for t < tiles, o < 12 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x12AVX512(p *windowArgs)
+
+// depthwiseBack5x13AVX512 computes, for t < tiles, o < 13 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x13AVX512(p *windowArgs)
+
+// depthwiseBack5x14AVX512 computes, for t < tiles, o < 14 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x14AVX512(p *windowArgs)
+
+// normPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift).
+//
+//go:noescape
+func normPixelsAVX512(p *pixelArgs)
+
+// normAddPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift + d).
+//
+//go:noescape
+func normAddPixelsAVX512(p *pixelArgs)
+
+// reducePixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += g and dot += g*(z - a), where g = d * slope(z*scale + shift).
+//
+//go:noescape
+func reducePixelsAVX512(p *pixelArgs)
+
+// applyPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = a*g + b*z + c, where g = d * slope(z*scale + shift).
+//
+//go:noescape
+func applyPixelsAVX512(p *pixelArgs)
+
+// normSiLUPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift),
+// the activation being SiLU.
+//
+//go:noescape
+func normSiLUPixelsAVX512(p *pixelArgs)
+
+// normAddSiLUPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift + d),
+// the activation being SiLU.
+//
+//go:noescape
+func normAddSiLUPixelsAVX512(p *pixelArgs)
+
+// reduceSiLUPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += g and dot += g*(z - a), where g = d * slope(z*scale + shift),
+// the activation being SiLU.
+//
+//go:noescape
+func reduceSiLUPixelsAVX512(p *pixelArgs)
+
+// applySiLUPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = a*g + b*z + c, where g = d * slope(z*scale + shift),
+// the activation being SiLU.
+//
+//go:noescape
+func applySiLUPixelsAVX512(p *pixelArgs)
+
+// normSigmoidPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift),
+// the activation being Sigmoid.
+//
+//go:noescape
+func normSigmoidPixelsAVX512(p *pixelArgs)
+
+// normAddSigmoidPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift + d),
+// the activation being Sigmoid.
+//
+//go:noescape
+func normAddSigmoidPixelsAVX512(p *pixelArgs)
+
+// reduceSigmoidPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += g and dot += g*(z - a), where g = d * slope(z*scale + shift),
+// the activation being Sigmoid.
+//
+//go:noescape
+func reduceSigmoidPixelsAVX512(p *pixelArgs)
+
+// applySigmoidPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, y = a*g + b*z + c, where g = d * slope(z*scale + shift),
+// the activation being Sigmoid.
+//
+//go:noescape
+func applySigmoidPixelsAVX512(p *pixelArgs)
+
+// momentsPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += z - a and dot += (z - a)².
+//
+//go:noescape
+func momentsPixelsAVX512(p *pixelArgs)
+
+// dotsPixelsAVX512 computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += z*d.
+//
+//go:noescape
+func dotsPixelsAVX512(p *pixelArgs)
+
+// momentumAVX512 computes, for n floats, a multiple of 32,
+// d = g + decay*w, v = factor*v + d, w -= rate*v.
+//
+//go:noescape
+func momentumAVX512(p *vectorArgs)
+
+// nesterovAVX512 computes, for n floats, a multiple of 32,
+// d = g + decay*w, v = factor*v + d, w -= rate*(d + factor*v).
+//
+//go:noescape
+func nesterovAVX512(p *vectorArgs)
+
+// averageAVX512 computes, for n floats, a multiple of 32,
+// w += factor*(g - w).
+//
+//go:noescape
+func averageAVX512(p *vectorArgs)
+
+// addScaledAVX512 computes, for n floats, a multiple of 32,
+// w += factor*g.
+//
+//go:noescape
+func addScaledAVX512(p *vectorArgs)
+
 // tileAVX2 runs the kernel of rows pixels by width channels; see tileGeneric for what it computes.
 func tileAVX2(rows, width int, p *tileArgs) {
 	switch width<<8 | rows {
@@ -1656,6 +2703,162 @@ func groupedAVX2(stride, outputs int, p *windowArgs) {
 		grouped3s2x8AVX2(p)
 	default:
 		panic("kernel: groupedAVX2 has no kernel of this shape")
+	}
+}
+
+// gradientAVX2 runs the kernel of rows input by width output channels; see gradientGeneric for what it computes.
+func gradientAVX2(rows, width int, p *gradientArgs) {
+	switch width<<8 | rows {
+	case 8<<8 | 1:
+		gradient1x8AVX2(p)
+	case 8<<8 | 2:
+		gradient2x8AVX2(p)
+	case 8<<8 | 3:
+		gradient3x8AVX2(p)
+	case 8<<8 | 4:
+		gradient4x8AVX2(p)
+	case 8<<8 | 5:
+		gradient5x8AVX2(p)
+	case 8<<8 | 6:
+		gradient6x8AVX2(p)
+	case 8<<8 | 7:
+		gradient7x8AVX2(p)
+	case 8<<8 | 8:
+		gradient8x8AVX2(p)
+	case 8<<8 | 9:
+		gradient9x8AVX2(p)
+	case 8<<8 | 10:
+		gradient10x8AVX2(p)
+	case 8<<8 | 11:
+		gradient11x8AVX2(p)
+	case 8<<8 | 12:
+		gradient12x8AVX2(p)
+	case 16<<8 | 1:
+		gradient1x16AVX2(p)
+	case 16<<8 | 2:
+		gradient2x16AVX2(p)
+	case 16<<8 | 3:
+		gradient3x16AVX2(p)
+	case 16<<8 | 4:
+		gradient4x16AVX2(p)
+	case 16<<8 | 5:
+		gradient5x16AVX2(p)
+	case 16<<8 | 6:
+		gradient6x16AVX2(p)
+	case 24<<8 | 1:
+		gradient1x24AVX2(p)
+	case 24<<8 | 2:
+		gradient2x24AVX2(p)
+	case 24<<8 | 3:
+		gradient3x24AVX2(p)
+	case 24<<8 | 4:
+		gradient4x24AVX2(p)
+	default:
+		panic("kernel: gradientAVX2 has no kernel of this shape")
+	}
+}
+
+// tapGradientAVX2 runs the kernel of depthwise weight gradients; see tapGradientGeneric.
+func tapGradientAVX2(kernel int, p *tapGradientArgs) {
+	switch kernel {
+	case 3:
+		tapGradient3AVX2(p)
+	case 5:
+		tapGradient5AVX2(p)
+	default:
+		panic("kernel: tapGradientAVX2 has no kernel of this shape")
+	}
+}
+
+// depthwiseBackAVX2 runs the kernel of depthwise input gradients of this shape; see depthwiseBackGeneric.
+func depthwiseBackAVX2(kernel, outputs int, p *windowArgs) {
+	switch kernel<<8 | outputs {
+	case 3<<8 | 1:
+		depthwiseBack3x1AVX2(p)
+	case 3<<8 | 2:
+		depthwiseBack3x2AVX2(p)
+	case 3<<8 | 3:
+		depthwiseBack3x3AVX2(p)
+	case 3<<8 | 4:
+		depthwiseBack3x4AVX2(p)
+	case 3<<8 | 5:
+		depthwiseBack3x5AVX2(p)
+	case 3<<8 | 6:
+		depthwiseBack3x6AVX2(p)
+	case 3<<8 | 7:
+		depthwiseBack3x7AVX2(p)
+	case 3<<8 | 8:
+		depthwiseBack3x8AVX2(p)
+	case 5<<8 | 1:
+		depthwiseBack5x1AVX2(p)
+	case 5<<8 | 2:
+		depthwiseBack5x2AVX2(p)
+	case 5<<8 | 3:
+		depthwiseBack5x3AVX2(p)
+	case 5<<8 | 4:
+		depthwiseBack5x4AVX2(p)
+	case 5<<8 | 5:
+		depthwiseBack5x5AVX2(p)
+	case 5<<8 | 6:
+		depthwiseBack5x6AVX2(p)
+	case 5<<8 | 7:
+		depthwiseBack5x7AVX2(p)
+	case 5<<8 | 8:
+		depthwiseBack5x8AVX2(p)
+	default:
+		panic("kernel: depthwiseBackAVX2 has no kernel of this shape")
+	}
+}
+
+// pixelsAVX2 runs the loop over pixels of this operation; act is SiLU, Sigmoid or 0. See pixelsGeneric.
+func pixelsAVX2(op pixelOp, act Activation, p *pixelArgs) {
+	switch op<<8 | pixelOp(act) {
+	case pixelNorm << 8:
+		normPixelsAVX2(p)
+	case pixelNormAdd << 8:
+		normAddPixelsAVX2(p)
+	case pixelReduce << 8:
+		reducePixelsAVX2(p)
+	case pixelApply << 8:
+		applyPixelsAVX2(p)
+	case pixelNorm<<8 | pixelOp(SiLU):
+		normSiLUPixelsAVX2(p)
+	case pixelNormAdd<<8 | pixelOp(SiLU):
+		normAddSiLUPixelsAVX2(p)
+	case pixelReduce<<8 | pixelOp(SiLU):
+		reduceSiLUPixelsAVX2(p)
+	case pixelApply<<8 | pixelOp(SiLU):
+		applySiLUPixelsAVX2(p)
+	case pixelNorm<<8 | pixelOp(Sigmoid):
+		normSigmoidPixelsAVX2(p)
+	case pixelNormAdd<<8 | pixelOp(Sigmoid):
+		normAddSigmoidPixelsAVX2(p)
+	case pixelReduce<<8 | pixelOp(Sigmoid):
+		reduceSigmoidPixelsAVX2(p)
+	case pixelApply<<8 | pixelOp(Sigmoid):
+		applySigmoidPixelsAVX2(p)
+	case pixelMoments << 8:
+		momentsPixelsAVX2(p)
+	case pixelDots << 8:
+		dotsPixelsAVX2(p)
+	default:
+		panic("kernel: pixelsAVX2 has no kernel of this shape")
+	}
+}
+
+// vectorsAVX2 runs the loop over slices of this operation; see vectorsGeneric.
+func vectorsAVX2(op vectorOp, p *vectorArgs) {
+	switch op {
+	case vectorMomentum:
+		momentumAVX2(p)
+	case vectorNesterov:
+		nesterovAVX2(p)
+	case vectorAverage:
+		averageAVX2(p)
+	case vectorAddScaled:
+		addScaledAVX2(p)
+	default:
+		panic("kernel: vectorsAVX2 has no kernel of this shape")
 	}
 }
 
@@ -1924,5 +3127,235 @@ func groupedAVX512(stride, outputs int, p *windowArgs) {
 		grouped3s2x14AVX512(p)
 	default:
 		panic("kernel: groupedAVX512 has no kernel of this shape")
+	}
+}
+
+// gradientAVX512 runs the kernel of rows input by width output channels; see gradientGeneric for what it computes.
+func gradientAVX512(rows, width int, p *gradientArgs) {
+	switch width<<8 | rows {
+	case 16<<8 | 1:
+		gradient1x16AVX512(p)
+	case 16<<8 | 2:
+		gradient2x16AVX512(p)
+	case 16<<8 | 3:
+		gradient3x16AVX512(p)
+	case 16<<8 | 4:
+		gradient4x16AVX512(p)
+	case 16<<8 | 5:
+		gradient5x16AVX512(p)
+	case 16<<8 | 6:
+		gradient6x16AVX512(p)
+	case 16<<8 | 7:
+		gradient7x16AVX512(p)
+	case 16<<8 | 8:
+		gradient8x16AVX512(p)
+	case 16<<8 | 9:
+		gradient9x16AVX512(p)
+	case 16<<8 | 10:
+		gradient10x16AVX512(p)
+	case 16<<8 | 11:
+		gradient11x16AVX512(p)
+	case 16<<8 | 12:
+		gradient12x16AVX512(p)
+	case 16<<8 | 13:
+		gradient13x16AVX512(p)
+	case 16<<8 | 14:
+		gradient14x16AVX512(p)
+	case 16<<8 | 15:
+		gradient15x16AVX512(p)
+	case 16<<8 | 16:
+		gradient16x16AVX512(p)
+	case 16<<8 | 17:
+		gradient17x16AVX512(p)
+	case 16<<8 | 18:
+		gradient18x16AVX512(p)
+	case 16<<8 | 19:
+		gradient19x16AVX512(p)
+	case 16<<8 | 20:
+		gradient20x16AVX512(p)
+	case 16<<8 | 21:
+		gradient21x16AVX512(p)
+	case 16<<8 | 22:
+		gradient22x16AVX512(p)
+	case 16<<8 | 23:
+		gradient23x16AVX512(p)
+	case 16<<8 | 24:
+		gradient24x16AVX512(p)
+	case 32<<8 | 1:
+		gradient1x32AVX512(p)
+	case 32<<8 | 2:
+		gradient2x32AVX512(p)
+	case 32<<8 | 3:
+		gradient3x32AVX512(p)
+	case 32<<8 | 4:
+		gradient4x32AVX512(p)
+	case 32<<8 | 5:
+		gradient5x32AVX512(p)
+	case 32<<8 | 6:
+		gradient6x32AVX512(p)
+	case 32<<8 | 7:
+		gradient7x32AVX512(p)
+	case 32<<8 | 8:
+		gradient8x32AVX512(p)
+	case 32<<8 | 9:
+		gradient9x32AVX512(p)
+	case 32<<8 | 10:
+		gradient10x32AVX512(p)
+	case 32<<8 | 11:
+		gradient11x32AVX512(p)
+	case 32<<8 | 12:
+		gradient12x32AVX512(p)
+	case 32<<8 | 13:
+		gradient13x32AVX512(p)
+	case 32<<8 | 14:
+		gradient14x32AVX512(p)
+	case 48<<8 | 1:
+		gradient1x48AVX512(p)
+	case 48<<8 | 2:
+		gradient2x48AVX512(p)
+	case 48<<8 | 3:
+		gradient3x48AVX512(p)
+	case 48<<8 | 4:
+		gradient4x48AVX512(p)
+	case 48<<8 | 5:
+		gradient5x48AVX512(p)
+	case 48<<8 | 6:
+		gradient6x48AVX512(p)
+	case 48<<8 | 7:
+		gradient7x48AVX512(p)
+	case 48<<8 | 8:
+		gradient8x48AVX512(p)
+	case 48<<8 | 9:
+		gradient9x48AVX512(p)
+	default:
+		panic("kernel: gradientAVX512 has no kernel of this shape")
+	}
+}
+
+// tapGradientAVX512 runs the kernel of depthwise weight gradients; see tapGradientGeneric.
+func tapGradientAVX512(kernel int, p *tapGradientArgs) {
+	switch kernel {
+	case 3:
+		tapGradient3AVX512(p)
+	case 5:
+		tapGradient5AVX512(p)
+	default:
+		panic("kernel: tapGradientAVX512 has no kernel of this shape")
+	}
+}
+
+// depthwiseBackAVX512 runs the kernel of depthwise input gradients of this shape; see depthwiseBackGeneric.
+func depthwiseBackAVX512(kernel, outputs int, p *windowArgs) {
+	switch kernel<<8 | outputs {
+	case 3<<8 | 1:
+		depthwiseBack3x1AVX512(p)
+	case 3<<8 | 2:
+		depthwiseBack3x2AVX512(p)
+	case 3<<8 | 3:
+		depthwiseBack3x3AVX512(p)
+	case 3<<8 | 4:
+		depthwiseBack3x4AVX512(p)
+	case 3<<8 | 5:
+		depthwiseBack3x5AVX512(p)
+	case 3<<8 | 6:
+		depthwiseBack3x6AVX512(p)
+	case 3<<8 | 7:
+		depthwiseBack3x7AVX512(p)
+	case 3<<8 | 8:
+		depthwiseBack3x8AVX512(p)
+	case 3<<8 | 9:
+		depthwiseBack3x9AVX512(p)
+	case 3<<8 | 10:
+		depthwiseBack3x10AVX512(p)
+	case 3<<8 | 11:
+		depthwiseBack3x11AVX512(p)
+	case 3<<8 | 12:
+		depthwiseBack3x12AVX512(p)
+	case 3<<8 | 13:
+		depthwiseBack3x13AVX512(p)
+	case 3<<8 | 14:
+		depthwiseBack3x14AVX512(p)
+	case 5<<8 | 1:
+		depthwiseBack5x1AVX512(p)
+	case 5<<8 | 2:
+		depthwiseBack5x2AVX512(p)
+	case 5<<8 | 3:
+		depthwiseBack5x3AVX512(p)
+	case 5<<8 | 4:
+		depthwiseBack5x4AVX512(p)
+	case 5<<8 | 5:
+		depthwiseBack5x5AVX512(p)
+	case 5<<8 | 6:
+		depthwiseBack5x6AVX512(p)
+	case 5<<8 | 7:
+		depthwiseBack5x7AVX512(p)
+	case 5<<8 | 8:
+		depthwiseBack5x8AVX512(p)
+	case 5<<8 | 9:
+		depthwiseBack5x9AVX512(p)
+	case 5<<8 | 10:
+		depthwiseBack5x10AVX512(p)
+	case 5<<8 | 11:
+		depthwiseBack5x11AVX512(p)
+	case 5<<8 | 12:
+		depthwiseBack5x12AVX512(p)
+	case 5<<8 | 13:
+		depthwiseBack5x13AVX512(p)
+	case 5<<8 | 14:
+		depthwiseBack5x14AVX512(p)
+	default:
+		panic("kernel: depthwiseBackAVX512 has no kernel of this shape")
+	}
+}
+
+// pixelsAVX512 runs the loop over pixels of this operation; act is SiLU, Sigmoid or 0. See pixelsGeneric.
+func pixelsAVX512(op pixelOp, act Activation, p *pixelArgs) {
+	switch op<<8 | pixelOp(act) {
+	case pixelNorm << 8:
+		normPixelsAVX512(p)
+	case pixelNormAdd << 8:
+		normAddPixelsAVX512(p)
+	case pixelReduce << 8:
+		reducePixelsAVX512(p)
+	case pixelApply << 8:
+		applyPixelsAVX512(p)
+	case pixelNorm<<8 | pixelOp(SiLU):
+		normSiLUPixelsAVX512(p)
+	case pixelNormAdd<<8 | pixelOp(SiLU):
+		normAddSiLUPixelsAVX512(p)
+	case pixelReduce<<8 | pixelOp(SiLU):
+		reduceSiLUPixelsAVX512(p)
+	case pixelApply<<8 | pixelOp(SiLU):
+		applySiLUPixelsAVX512(p)
+	case pixelNorm<<8 | pixelOp(Sigmoid):
+		normSigmoidPixelsAVX512(p)
+	case pixelNormAdd<<8 | pixelOp(Sigmoid):
+		normAddSigmoidPixelsAVX512(p)
+	case pixelReduce<<8 | pixelOp(Sigmoid):
+		reduceSigmoidPixelsAVX512(p)
+	case pixelApply<<8 | pixelOp(Sigmoid):
+		applySigmoidPixelsAVX512(p)
+	case pixelMoments << 8:
+		momentsPixelsAVX512(p)
+	case pixelDots << 8:
+		dotsPixelsAVX512(p)
+	default:
+		panic("kernel: pixelsAVX512 has no kernel of this shape")
+	}
+}
+
+// vectorsAVX512 runs the loop over slices of this operation; see vectorsGeneric.
+func vectorsAVX512(op vectorOp, p *vectorArgs) {
+	switch op {
+	case vectorMomentum:
+		momentumAVX512(p)
+	case vectorNesterov:
+		nesterovAVX512(p)
+	case vectorAverage:
+		averageAVX512(p)
+	case vectorAddScaled:
+		addScaledAVX512(p)
+	default:
+		panic("kernel: vectorsAVX512 has no kernel of this shape")
 	}
 }

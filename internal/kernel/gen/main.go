@@ -15,6 +15,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 func main() {
@@ -47,6 +48,10 @@ func generate() (map[string][]byte, error) {
 		m.elementwise(&a, &amd64)
 		m.pooling(&a, &amd64)
 		m.winograd(&a, &amd64)
+		m.gradients(&a, &amd64)
+		m.depthwiseGradients(&a, &amd64)
+		m.pixels(&a, &amd64)
+		m.vectors(&a, &amd64)
 		m.peak(&peak)
 		files["zz_"+m.file+"_amd64.s"] = a.Bytes()
 	}
@@ -119,6 +124,9 @@ type stubs struct{ decls, switches bytes.Buffer }
 func (s *stubs) fn(name, arg, comment string) {
 	fmt.Fprintf(&s.decls, "%s\n//\n//go:noescape\nfunc %s(p *%s)\n\n", comment, name, arg)
 }
+
+// upper returns a name with its first letter in upper case.
+func upper(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 
 // tileComment is the loop of a matrix kernel.
 func tileComment(name string, rows, width int) string {

@@ -12,6 +12,8 @@ type isa struct {
 	masked bool   // the last vector of a row may be partial (mask in K1)
 	// rows[nv] is the most pixel rows of a tile nv vectors wide.
 	rows map[int]int
+	// gradientRows[nv] is the most input channels of a tile of weight gradients.
+	gradientRows map[int]int
 	// window is the most outputs a depthwise or grouped tile keeps.
 	window int
 	// chains is how many vectors an elementwise loop works on at once.
@@ -20,9 +22,9 @@ type isa struct {
 
 var (
 	avx2 = isa{name: "AVX2", file: "avx2", reg: "Y", lanes: 8, regs: 16,
-		rows: map[int]int{1: 12, 2: 6, 3: 4}, window: 8, chains: 3}
+		rows: map[int]int{1: 12, 2: 6, 3: 4}, gradientRows: map[int]int{1: 12, 2: 6, 3: 4}, window: 8, chains: 3}
 	avx512 = isa{name: "AVX512", file: "avx512", reg: "Z", lanes: 16, regs: 32, masked: true,
-		rows: map[int]int{1: 14, 2: 14, 3: 9}, window: 14, chains: 3}
+		rows: map[int]int{1: 14, 2: 14, 3: 9}, gradientRows: map[int]int{1: 24, 2: 14, 3: 9}, window: 14, chains: 3}
 )
 
 func (m isa) r(i int) string { return fmt.Sprintf("%s%d", m.reg, i) }

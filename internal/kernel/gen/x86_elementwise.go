@@ -33,8 +33,8 @@ type mapOp struct {
 	z             bool // has a second input
 	exp           bool // uses the constants of exp
 	again         bool // multiplies the result by x
-	// body computes x (and z) into x; the constants of exp are c(name).
-	body func(a *asm, x, z string, t []string, c func(string) string)
+	// body computes x (and z) into x.
+	body func(a *asm, x, z string, t []string)
 }
 
 // elementwise emits the loops over rows of vectors. Their registers:
@@ -47,11 +47,7 @@ type mapOp struct {
 // of exp the upper sixteen.
 func (m isa) elementwise(a *asm, s *stubs) {
 	// AVX-512 keeps the constants in registers, AVX2 reads them from memory.
-	table := "exp" + m.name + "<>"
-	size := m.bytes()
-	if m.masked {
-		size = 4
-	}
+	table, size := m.expTable()
 	a.WriteString("\n")
 	for i, c := range expConst {
 		for j := 0; j < size; j += 4 {
@@ -59,85 +55,30 @@ func (m isa) elementwise(a *asm, s *stubs) {
 		}
 	}
 	fmt.Fprintf(a, "GLOBL %s(SB), RODATA|NOPTR, $%d\n", table, size*len(expConst))
-	constant := func(name string) string {
-		for i, c := range expConst {
-			if c.name == name {
-				if m.masked {
-					return m.r(16 + i)
-				}
-				return fmt.Sprintf("%s+%d(SB)", table, i*size)
-			}
-		}
-		panic("no constant " + name)
-	}
-
-	// exp replaces x, within [min, max], by its exponential. x must be a
-	// register; t are temporaries.
-	exp := func(a *asm, x string, t []string, c func(string) string) {
-		n, r, p := t[0], t[1], t[2]
-		a.i("VMULPS %s, %s, %s", c("log2e"), x, n)
-		a.i("VCVTPS2DQ %s, %s", n, n) // rounds to nearest
-		a.i("VCVTDQ2PS %s, %s", n, r)
-		a.i("VFNMADD231PS %s, %s, %s", c("ln2hi"), r, x)
-		a.i("VFNMADD231PS %s, %s, %s", c("ln2lo"), r, x)
-		a.i("VMOVUPS %s, %s", c("p0"), p)
-		for _, k := range []string{"p1", "p2", "p3", "p4", "p5"} {
-			a.i("VFMADD213PS %s, %s, %s", c(k), x, p)
-		}
-		a.i("VMULPS %s, %s, %s", x, x, r)
-		a.i("VFMADD213PS %s, %s, %s", x, r, p)
-		a.i("VADDPS %s, %s, %s", c("one"), p, p)
-		a.i("VPSLLD $23, %s, %s", n, n)
-		a.i("VPADDD %s, %s, %s", n, p, x)
-	}
-	// limit clamps x to the range of exp, keeping NaN.
-	limit := func(a *asm, x string, t []string, c func(string) string) {
-		a.i("VMOVUPS %s, %s", c("max"), t[0])
-		a.i("VMINPS %s, %s, %s", x, t[0], x)
-		a.i("VMOVUPS %s, %s", c("min"), t[0])
-		a.i("VMAXPS %s, %s, %s", x, t[0], x)
-	}
-	sigmoid := func(a *asm, x string, t []string, c func(string) string) {
-		a.i("VXORPS %s, %s, %s", c("sign"), x, x)
-		limit(a, x, t, c)
-		exp(a, x, t, c)
-		a.i("VADDPS %s, %s, %s", c("one"), x, x)
-		if !m.masked {
-			a.i("VMOVUPS %s, %s", c("one"), t[0])
-			a.i("VDIVPS %s, %s, %s", x, t[0], x)
-			return
-		}
-		// A 512-bit division takes as long as sixteen other instructions: refine the
-		// 14-bit reciprocal by one Newton step instead.
-		a.i("VRCP14PS %s, %s", x, t[0])
-		a.i("VFNMADD213PS %s, %s, %s", c("one"), t[0], x)
-		a.i("VFMADD213PS %s, %s, %s", t[0], t[0], x)
-	}
-
 	ops := []mapOp{
 		{name: "clamp", comment: "y = min(max(x, lo), hi)",
-			body: func(a *asm, x, _ string, _ []string, _ func(string) string) { m.clamp(a, x, m.r(14), m.r(15)) }},
+			body: func(a *asm, x, _ string, _ []string) { m.clamp(a, x, m.r(14), m.r(15)) }},
 		{name: "add", comment: "y = min(max(x + z, lo), hi)", z: true,
-			body: func(a *asm, x, z string, _ []string, _ func(string) string) {
+			body: func(a *asm, x, z string, _ []string) {
 				a.i("VADDPS %s, %s, %s", z, x, x)
 				m.clamp(a, x, m.r(14), m.r(15))
 			}},
 		{name: "mul", comment: "y = min(max(x · z, lo), hi)", z: true,
-			body: func(a *asm, x, z string, _ []string, _ func(string) string) {
+			body: func(a *asm, x, z string, _ []string) {
 				a.i("VMULPS %s, %s, %s", z, x, x)
 				m.clamp(a, x, m.r(14), m.r(15))
 			}},
 		{name: "exp", comment: "y = exp(x - lo)", exp: true,
-			body: func(a *asm, x, _ string, t []string, c func(string) string) {
+			body: func(a *asm, x, _ string, t []string) {
 				a.i("VSUBPS %s, %s, %s", m.r(14), x, x)
-				limit(a, x, t, c)
-				exp(a, x, t, c)
+				m.limit(a, x, t)
+				m.exp(a, x, t)
 			}},
 		{name: "sigmoid", comment: "y = 1 / (1 + exp(-x))", exp: true,
-			body: func(a *asm, x, _ string, t []string, c func(string) string) { sigmoid(a, x, t, c) }},
+			body: func(a *asm, x, _ string, t []string) { m.sigmoid(a, x, t) }},
 		{name: "silu", comment: "y = x / (1 + exp(-x))", exp: true,
 			again: true,
-			body:  func(a *asm, x, _ string, t []string, c func(string) string) { sigmoid(a, x, t, c) }},
+			body:  func(a *asm, x, _ string, t []string) { m.sigmoid(a, x, t) }},
 	}
 	for _, op := range ops {
 		name := op.name + m.name
@@ -152,10 +93,8 @@ func (m isa) elementwise(a *asm, s *stubs) {
 		a.i("MOVQ mapArgs_rows(DI), R11")
 		a.i("VBROADCASTSS mapArgs_lo(DI), %s", m.r(14))
 		a.i("VBROADCASTSS mapArgs_hi(DI), %s", m.r(15))
-		if op.exp && m.masked {
-			for i := range expConst {
-				a.i("VBROADCASTSS %s+%d(SB), %s", table, i*size, m.r(16+i))
-			}
+		if op.exp {
+			m.loadExp(a)
 		}
 		if m.masked {
 			a.i("MOVL $0xff, AX")
@@ -174,7 +113,7 @@ func (m isa) elementwise(a *asm, s *stubs) {
 				if op.z {
 					m.load(&b, mem("BX"), z, partial)
 				}
-				op.body(&b, x, z, t, constant)
+				op.body(&b, x, z, t)
 				if op.again {
 					m.load(&b, mem("SI"), z, partial)
 					b.i("VMULPS %s, %s, %s", z, x, x)
@@ -216,4 +155,85 @@ func (m isa) elementwise(a *asm, s *stubs) {
 		a.i("VZEROUPPER")
 		a.i("RET")
 	}
+}
+
+// expTable returns the name of the table of constants and the size of each.
+// AVX-512 keeps the constants in registers, AVX2 reads vectors of them.
+func (m isa) expTable() (name string, size int) {
+	if m.masked {
+		return "exp" + m.name + "<>", 4
+	}
+	return "exp" + m.name + "<>", m.bytes()
+}
+
+// loadExp loads the constants of exp into the registers they are kept in.
+func (m isa) loadExp(a *asm) {
+	if !m.masked {
+		return
+	}
+	table, size := m.expTable()
+	for i := range expConst {
+		a.i("VBROADCASTSS %s+%d(SB), %s", table, i*size, m.r(16+i))
+	}
+}
+
+// expConstant returns the operand of a constant of exp.
+func (m isa) expConstant(name string) string {
+	for i, c := range expConst {
+		if c.name == name {
+			if m.masked {
+				return m.r(16 + i)
+			}
+			table, size := m.expTable()
+			return fmt.Sprintf("%s+%d(SB)", table, i*size)
+		}
+	}
+	panic("no constant " + name)
+}
+
+// exp replaces x, within [min, max], by its exponential. x must be a register;
+// t are temporaries.
+func (m isa) exp(a *asm, x string, t []string) {
+	n, r, p, c := t[0], t[1], t[2], m.expConstant
+	a.i("VMULPS %s, %s, %s", c("log2e"), x, n)
+	a.i("VCVTPS2DQ %s, %s", n, n) // rounds to nearest
+	a.i("VCVTDQ2PS %s, %s", n, r)
+	a.i("VFNMADD231PS %s, %s, %s", c("ln2hi"), r, x)
+	a.i("VFNMADD231PS %s, %s, %s", c("ln2lo"), r, x)
+	a.i("VMOVUPS %s, %s", c("p0"), p)
+	for _, k := range []string{"p1", "p2", "p3", "p4", "p5"} {
+		a.i("VFMADD213PS %s, %s, %s", c(k), x, p)
+	}
+	a.i("VMULPS %s, %s, %s", x, x, r)
+	a.i("VFMADD213PS %s, %s, %s", x, r, p)
+	a.i("VADDPS %s, %s, %s", c("one"), p, p)
+	a.i("VPSLLD $23, %s, %s", n, n)
+	a.i("VPADDD %s, %s, %s", n, p, x)
+}
+
+// limit clamps x to the range of exp, keeping NaN.
+func (m isa) limit(a *asm, x string, t []string) {
+	a.i("VMOVUPS %s, %s", m.expConstant("max"), t[0])
+	a.i("VMINPS %s, %s, %s", x, t[0], x)
+	a.i("VMOVUPS %s, %s", m.expConstant("min"), t[0])
+	a.i("VMAXPS %s, %s, %s", x, t[0], x)
+}
+
+// sigmoid replaces x by 1/(1+exp(-x)).
+func (m isa) sigmoid(a *asm, x string, t []string) {
+	c := m.expConstant
+	a.i("VXORPS %s, %s, %s", c("sign"), x, x)
+	m.limit(a, x, t)
+	m.exp(a, x, t)
+	a.i("VADDPS %s, %s, %s", c("one"), x, x)
+	if !m.masked {
+		a.i("VMOVUPS %s, %s", c("one"), t[0])
+		a.i("VDIVPS %s, %s, %s", x, t[0], x)
+		return
+	}
+	// A 512-bit division takes as long as sixteen other instructions: refine the
+	// 14-bit reciprocal by one Newton step instead.
+	a.i("VRCP14PS %s, %s", x, t[0])
+	a.i("VFNMADD213PS %s, %s, %s", c("one"), t[0], x)
+	a.i("VFMADD213PS %s, %s, %s", t[0], t[0], x)
 }
