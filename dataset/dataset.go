@@ -70,7 +70,7 @@ func Formats() []Format {
 		{"fashion-mnist", "DIR  train-images-idx3-ubyte[.gz] and its three companions", openFashionMNIST},
 		{"folder", "DIR  train/CLASS/*.jpg, val/CLASS/*.jpg, as ImageNet is kept", openFolder},
 		{"mnist", "DIR  train-images-idx3-ubyte[.gz] and its three companions", openMNIST},
-		{"synthetic", "[classes=10,train=512,test=128,size=16,channels=1,seed=1]  made up, for tests", openSynthetic},
+		{"synthetic", "[classes=10,train=512,test=128,size=16,channels=1,noise=64,seed=1]  made up, for tests", openSynthetic},
 		{"tiny-imagenet", "DIR  wnids.txt, train/, val/ as in the archive", openTinyImageNet},
 	}
 }

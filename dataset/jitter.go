@@ -1,9 +1,6 @@
 package dataset
 
-import (
-	"math"
-	"math/rand/v2"
-)
+import "math/rand/v2"
 
 // jitter changes the colours of an input whose values lie between 0 and 1, as
 // torchvision's ColorJitter changes a tensor.
@@ -79,14 +76,20 @@ func turnHue(r, g, b, turn float32) (float32, float32, float32) {
 	default:
 		hue = 4 + (r-g)/spread
 	}
-	hue += 6 * turn
-	hue -= 6 * float32(math.Floor(float64(hue/6)))
-	channel := func(n float32) float32 {
-		k := n + hue
-		if k >= 6 {
-			k -= 6
-		}
-		return value - spread*unit(min(k, 4-k))
+	hue += 6 * turn // −1 to 5, and half a circle more or less
+	if hue < 0 {
+		hue += 6
+	} else if hue >= 6 {
+		hue -= 6
 	}
-	return channel(5), channel(3), channel(1)
+	return value - spread*off(hue+5), value - spread*off(hue+3), value - spread*off(hue+1)
+}
+
+// off is how much of its spread a channel lacks at a place on the circle, counted
+// in sixths from where it begins to fall: down, nothing for two, up again.
+func off(k float32) float32 {
+	if k >= 6 {
+		k -= 6
+	}
+	return unit(min(k, 4-k))
 }

@@ -22,12 +22,12 @@ func Subset(s Source, index []int) Source {
 		}
 		list[k] = int32(i)
 	}
-	return subset{s, list}
+	return &subset{s, list}
 }
 
-func (s subset) Len() int                     { return len(s.index) }
-func (s subset) Label(i int) int              { return s.Source.Label(int(s.index[i])) }
-func (s subset) Image(i int) (Picture, error) { return s.Source.Image(int(s.index[i])) }
+func (s *subset) Len() int                     { return len(s.index) }
+func (s *subset) Label(i int) int              { return s.Source.Label(int(s.index[i])) }
+func (s *subset) Image(i int) (Picture, error) { return s.Source.Image(int(s.index[i])) }
 
 // Holdout splits n pictures off a source, for instance to judge networks by while
 // others are trained. Every class gives its share of them, to within one picture;

@@ -11,9 +11,9 @@ import (
 // moved by up to a pixel, brighter or darker, and under noise. All of it is whole
 // numbers, so that every machine makes the same pictures.
 func openSynthetic(text string) (*Data, error) {
-	classes, train, test, size, channels, seed := 10, 512, 128, 16, 1, 1
+	classes, train, test, size, channels, noise, seed := 10, 512, 128, 16, 1, 64, 1
 	if err := options(text, map[string]*int{
-		"classes": &classes, "train": &train, "test": &test, "size": &size, "channels": &channels, "seed": &seed,
+		"classes": &classes, "train": &train, "test": &test, "size": &size, "channels": &channels, "noise": &noise, "seed": &seed,
 	}); err != nil {
 		return nil, fmt.Errorf("dataset synthetic: %w", err)
 	}
@@ -22,6 +22,8 @@ func openSynthetic(text string) (*Data, error) {
 		return nil, fmt.Errorf("dataset synthetic: %d classes; 2 to 256 are possible", classes)
 	case channels != 1 && channels != 3:
 		return nil, fmt.Errorf("dataset synthetic: %d channels; 1 or 3 are possible", channels)
+	case noise < 0 || noise > 255:
+		return nil, fmt.Errorf("dataset synthetic: noise %d; 0 to 255 are possible", noise)
 	case size < 4 || size > 512:
 		return nil, fmt.Errorf("dataset synthetic: size %d; 4 to 512 are possible", size)
 	}
@@ -42,8 +44,8 @@ func openSynthetic(text string) (*Data, error) {
 	for c := range classes {
 		d.ClassNames = append(d.ClassNames, strconv.Itoa(c))
 	}
-	d.Train = synthesise(patterns, train, classes, size, channels, rand.New(rand.NewPCG(uint64(seed), 1<<32)))
-	d.Test = synthesise(patterns, test, classes, size, channels, rand.New(rand.NewPCG(uint64(seed), 2<<32)))
+	d.Train = synthesise(patterns, train, size, channels, noise, rand.New(rand.NewPCG(uint64(seed), 1<<32)))
+	d.Test = synthesise(patterns, test, size, channels, noise, rand.New(rand.NewPCG(uint64(seed), 2<<32)))
 	return d, nil
 }
 
@@ -74,7 +76,8 @@ func blots(rng *rand.Rand, size, channels int) []int {
 	return pattern
 }
 
-func synthesise(patterns [][]int, n, classes, size, channels int, rng *rand.Rand) *Memory {
+func synthesise(patterns [][]int, n, size, channels, noise int, rng *rand.Rand) *Memory {
+	classes := len(patterns)
 	m := &Memory{width: size, height: size, channels: channels, classes: classes}
 	m.pixels, m.labels = make([]uint8, n*size*size*channels), make([]uint8, n)
 	wide := size + 2
@@ -86,9 +89,10 @@ func synthesise(patterns [][]int, n, classes, size, channels int, rng *rand.Rand
 		for y := range size {
 			row := pattern[((y+top)*wide+left)*channels:][:size*channels]
 			for x, v := range row {
-				// The sum of two uniform numbers: a triangle of ±64.
-				noise := rng.Uint64()
-				v = 128 + (v-128)*gain/256 + int(noise>>32&63) + int(noise&63) - 63
+				// The sum of two uniform numbers is a triangle.
+				u := rng.Uint64()
+				a, b := int((u>>32)*uint64(noise+1)>>32), int((u&(1<<32-1))*uint64(noise+1)>>32)
+				v = 128 + (v-128)*gain/256 + a + b - noise
 				to[x] = uint8(min(max(v, 0), 255))
 			}
 			to = to[size*channels:]
