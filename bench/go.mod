@@ -8,9 +8,6 @@ require (
 	tips v0.0.0
 )
 
-require (
-	golang.org/x/image v0.47.0 // indirect
-	google.golang.org/protobuf v1.36.12 // indirect
-)
+require google.golang.org/protobuf v1.36.12 // indirect
 
 replace tips => ..
