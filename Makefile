@@ -17,6 +17,7 @@ fuzz: ## every fuzz target for a minute
 	go test -run '^$$' -fuzz FuzzIDX -fuzztime 1m ./dataset
 	go test -run '^$$' -fuzz FuzzCIFAR -fuzztime 1m ./dataset
 	go test -run '^$$' -fuzz FuzzTinyAnnotations -fuzztime 1m ./dataset
+	go test -run '^$$' -fuzz FuzzRestore -fuzztime 1m ./train/method
 
 generate: ## the parts of docs/ that come from the program
 	go generate ./...
