@@ -14,6 +14,9 @@ fuzz: ## every fuzz target for a minute
 	go test -run '^$$' -fuzz FuzzNetworks -fuzztime 1m -fuzzminimizetime 1s ./supernet
 	go test -run '^$$' -fuzz FuzzParseSubnet -fuzztime 1m ./supernet
 	go test -run '^$$' -fuzz FuzzDecodeSubnet -fuzztime 1m ./supernet
+	go test -run '^$$' -fuzz FuzzIDX -fuzztime 1m ./dataset
+	go test -run '^$$' -fuzz FuzzCIFAR -fuzztime 1m ./dataset
+	go test -run '^$$' -fuzz FuzzTinyAnnotations -fuzztime 1m ./dataset
 	go test -run '^$$' -fuzz FuzzRestore -fuzztime 1m ./train/method
 	go test -run '^$$' -fuzz FuzzRecipe -fuzztime 1m -fuzzminimizetime 1s ./train
 	go test -run '^$$' -fuzz FuzzCheckpoint -fuzztime 1m -fuzzminimizetime 1s ./train

@@ -1,6 +1,8 @@
 package dataset
 
 import (
+	"encoding/binary"
+	"hash/crc32"
 	"image"
 	"image/color"
 	"image/jpeg"
@@ -215,6 +217,74 @@ func TestSmooth(t *testing.T) {
 						t.Fatalf("%v, %d×%d: blue at %d, %d is %v; want %v", ratio, w, h, x, y, b, want)
 					}
 				}
+			}
+		}
+	}
+}
+
+// TestBadFolder: one bad file among good ones ends an epoch with a line that names it;
+// a file that claims to be huge is refused by its claim.
+func TestBadFolder(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"train/a/1.jpg", "train/a/2.jpg", "train/b/3.jpg", "val/a/1.jpg", "val/b/1.jpg"} {
+		writeImage(t, filepath.Join(dir, name), 20, 30)
+	}
+	header := []byte("IHDR\x00\x01\x00\x00\x00\x01\x00\x00\x08\x06\x00\x00\x00") // 65536 × 65536
+	bomb := append([]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0d"), header...)
+	bomb = binary.BigEndian.AppendUint32(bomb, crc32.ChecksumIEEE(header))
+	for want, content := range map[string][]byte{"2.jpg: unexpected EOF": {0xff, 0xd8}, "2.jpg: 65536×65536 pixels; 1 to 67108864 in all are read": bomb} {
+		writeFiles(t, dir, map[string][]byte{"train/a/2.jpg": content})
+		d, err := Open("folder:" + dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := loader(t, d.Train, LoaderOptions{Batch: 1, Height: 16, Width: 16, Channels: 3, Pipeline: d.Pipeline()})
+		n := 0
+		for _, err = range l.Epoch(t.Context(), 0, 0) {
+			n++
+		}
+		oneLine(t, "epoch", err, want)
+		if n != 2 {
+			t.Errorf("the loop ended after %d rounds; want 2", n)
+		}
+	}
+}
+
+// TestPicture compares the ways in which pixels are read with Go's own, pixel by
+// pixel.
+func TestPicture(t *testing.T) {
+	r := image.Rect(0, 0, 9, 5)
+	rng := rand.New(rand.NewPCG(2, 2))
+	random := func(pix []uint8) {
+		for i := range pix {
+			pix[i] = uint8(rng.IntN(256))
+		}
+	}
+	grey, nrgba, rgba, cmyk, grey16 := image.NewGray(r), image.NewNRGBA(r), image.NewRGBA(r), image.NewCMYK(r), image.NewGray16(r)
+	full, quarter := image.NewYCbCr(r, image.YCbCrSubsampleRatio444), image.NewYCbCr(r, image.YCbCrSubsampleRatio410)
+	palette := image.NewPaletted(r, color.Palette{color.RGBA{1, 2, 3, 255}, color.RGBA{200, 100, 50, 255}})
+	for _, pix := range [][]uint8{grey.Pix, nrgba.Pix, cmyk.Pix, grey16.Pix, full.Y, full.Cb, full.Cr, quarter.Y, quarter.Cb, quarter.Cr} {
+		random(pix)
+	}
+	for i := range rgba.Pix {
+		rgba.Pix[i] = uint8(i) | uint8(255*((i%4)/3)) // opaque, as decoders return it
+	}
+	for i := range palette.Pix {
+		palette.Pix[i] = uint8(i % 2)
+	}
+	for _, img := range []image.Image{grey, nrgba, rgba, cmyk, grey16, full, quarter, palette} {
+		p := picture(img)
+		if p.Width != 9 || p.Height != 5 || len(p.Pix) != 45*p.Channels || p.Channels == 1 != (img == image.Image(grey)) {
+			t.Fatalf("%T: %d×%d×%d", img, p.Width, p.Height, p.Channels)
+		}
+		for i := range 45 {
+			want := color.NRGBAModel.Convert(img.At(i%9, i/9)).(color.NRGBA)
+			if img == image.Image(nrgba) {
+				want = nrgba.NRGBAAt(i%9, i/9) // without the detour that transparent colours lose by
+			}
+			got := p.Pix[i*p.Channels:][:p.Channels]
+			if got[0] != want.R || p.Channels == 3 && (got[1] != want.G || got[2] != want.B) {
+				t.Fatalf("%T: pixel %d is %v; want %v", img, i, got, want)
 			}
 		}
 	}

@@ -133,11 +133,11 @@ func (s *slot) normGradient(m *learntMap, grad []float32, from, to int) kernel.N
 
 // gradientBefore gives the gradient of some images of a map before its batch norm and
 // activation, with a border of zeros.
-func (s *slot) gradientBefore(buffer int, m *learntMap, grad []float32, from, to, border int) plane {
+func (s *slot) gradientBefore(buffer int, m *learntMap, grad []float32, from, to, border, ld int) plane {
 	if !m.finish && border == 0 && m.ld == m.Channels {
 		return dense(grad, m, from, to)
 	}
-	p := s.bordered(buffer, m, to-from, border)
+	p := s.bordered(buffer, m, to-from, border, ld)
 	k := s.normGradient(m, grad, from, to)
 	k.A, k.B, k.D = m.a, m.b, m.d
 	k.DZ, k.DZStrides = p.values[p.interior:], p.strides()
@@ -164,8 +164,8 @@ func (l *Learner) backConvolve(b *backStep, grads *Parameters, chunk int) {
 	grad := b.grad.in(l.memory)
 	shape := kernel.ConvWeights{Cout: m.Channels, Cin: x.Channels / o.Groups, Taps: k * k}
 	l.each(chunk, func(s *slot, from, to int) {
-		dz := s.gradientBefore(1, m, grad, from, to, border)
-		a := s.load(0, x, from, to, op.Padding)
+		dz := s.gradientBefore(1, m, grad, from, to, border, m.apart())
+		a := s.loadBordered(0, x, from, to, op.Padding, x.apart())
 		g := kernel.ConvGradient{
 			Variant: l.variant, N: to - from, OH: m.Height, OW: m.Width, Cin: x.Channels, Cout: m.Channels,
 			Kernel: k, Stride: stride, Groups: o.Groups,
@@ -175,6 +175,7 @@ func (l *Learner) backConvolve(b *backStep, grads *Parameters, chunk int) {
 		if s.index > 0 {
 			g.G = s.ownGradient(shape, from)
 		}
+		g.Scratch = room(&s.scratch, g.ScratchLen())
 		g.Run()
 		if in.mode == gradSkip {
 			return
@@ -194,7 +195,7 @@ func (l *Learner) backConvolve(b *backStep, grads *Parameters, chunk int) {
 			c := kernel.ConvInputGradient{
 				Variant: l.variant, N: to - from, H: x.Height, W: x.Width, Cin: x.Channels, Cout: m.Channels,
 				Kernel: k, Stride: stride, Pad: op.Padding, Groups: o.Groups,
-				DY: dz.values, DX: dx, Weights: adjoint, Accumulate: in.mode == gradAdd,
+				DY: dz.values, YLd: dz.ld, DX: dx, Weights: adjoint, Accumulate: in.mode == gradAdd,
 			}
 			c.Scratch = room(&s.scratch, c.ScratchLen())
 			c.Run()
@@ -221,8 +222,8 @@ func (l *Learner) backFilter(b *backStep, grads *Parameters, chunk int) {
 	grad := b.grad.in(l.memory)
 	shape := kernel.DepthwiseWeights{Channels: m.Channels, Taps: op.Kernel * op.Kernel}
 	l.each(chunk, func(s *slot, from, to int) {
-		dz := s.gradientBefore(1, m, grad, from, to, border)
-		a := s.load(0, x, from, to, op.Padding)
+		dz := s.gradientBefore(1, m, grad, from, to, border, m.apart())
+		a := s.loadBordered(0, x, from, to, op.Padding, x.apart())
 		g := kernel.DepthwiseGradient{
 			Variant: l.variant, N: to - from, OH: m.Height, OW: m.Width, C: m.Channels, Kernel: op.Kernel, Stride: op.Stride,
 			X: a.values, XStrides: a.strides(), DY: dz.values[dz.interior:], DYStrides: dz.strides(),
@@ -310,7 +311,7 @@ func (l *Learner) backMultiply(b *backStep, chunk int) {
 		x, other := operands[j], operands[1-j]
 		dx := in.grad.in(l.memory)
 		l.each(chunk, func(s *slot, from, to int) {
-			factor := s.load(0, other, from, to, 0).values
+			factor := s.load(0, other, from, to).values
 			dy, dx := source[from*m.image:to*m.image], dx[from*x.image:to*x.image]
 			if j == 1 && period > 1 {
 				if in.mode == gradWrite {
@@ -324,7 +325,7 @@ func (l *Learner) backMultiply(b *backStep, chunk int) {
 					k.Period = period
 				}
 				if in.mode == gradAdd {
-					k.Y = s.bordered(1, x, to-from, 0).values
+					k.Y = s.bordered(1, x, to-from, 0, x.ld).values
 				}
 				k.Run(nil)
 				if in.mode == gradAdd {
@@ -347,7 +348,7 @@ func (l *Learner) backPool(b *backStep, chunk int) {
 	x := &q.maps[in.m]
 	grad, dx := b.grad.in(l.memory), in.grad.in(l.memory)
 	l.each(chunk, func(s *slot, from, to int) {
-		dz := s.gradientBefore(1, m, grad, from, to, 0)
+		dz := s.gradientBefore(1, m, grad, from, to, 0, m.ld)
 		dx := dx[from*x.image : to*x.image]
 		if op.Kind == supernet.GlobalPool {
 			k := kernel.GlobalMeanGradient{N: to - from, Pixels: x.pixels, C: x.Channels, DY: dz.values, DX: dx, Accumulate: in.mode == gradAdd}
@@ -358,7 +359,7 @@ func (l *Learner) backPool(b *backStep, chunk int) {
 				Kernel: op.Kernel, Stride: op.Stride, Pad: op.Padding, DY: dz.values, DX: dx, Accumulate: in.mode == gradAdd,
 			}
 			if op.Kind == supernet.MaxPool {
-				k.Op, k.X = kernel.Max, s.load(0, x, from, to, 0).values
+				k.Op, k.X = kernel.Max, s.load(0, x, from, to).values
 			}
 			k.Run()
 		}

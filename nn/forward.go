@@ -25,11 +25,11 @@ func (l *Learner) forward(i int) {
 			s.filter(i, x, m, from, to)
 		case supernet.MaxPool, supernet.AvgPool:
 			k := s.pooling(op, m)
-			k.N, k.H, k.W, k.X, k.Y = to-from, x.Height, x.Width, s.load(0, x, from, to, 0).values, s.stored(m, from, to).values
+			k.N, k.H, k.W, k.X, k.Y = to-from, x.Height, x.Width, s.load(0, x, from, to).values, s.stored(m, from, to).values
 			k.Run(nil)
 		case supernet.GlobalPool:
 			k := kernel.GlobalMean{Variant: l.variant, N: to - from, Pixels: x.pixels, C: m.Channels}
-			k.X, k.Y = s.load(0, x, from, to, 0).values, s.stored(m, from, to).values
+			k.X, k.Y = s.load(0, x, from, to).values, s.stored(m, from, to).values
 			k.Run(nil)
 		case supernet.Add:
 			s.add(i, m, from, to)
@@ -69,7 +69,7 @@ func (l *Learner) chunkOf(i int) int {
 func (s *slot) convolve(i int, x, m *learntMap, from, to int) {
 	q := s.l.pass
 	op, o, p := q.view.Network.Ops()[i], &q.view.Ops[i], &q.params.ops[i]
-	in := s.load(0, x, from, to, op.Padding)
+	in := s.loadBordered(0, x, from, to, op.Padding, x.apart())
 	c := &s.conv
 	*c = kernel.Conv{
 		Variant: s.l.variant, N: to - from, H: in.h, W: in.w, Cin: x.Channels, Cout: m.Channels,
@@ -84,13 +84,17 @@ func (s *slot) convolve(i int, x, m *learntMap, from, to int) {
 }
 
 // run computes a convolution of a chunk of images. Which algorithm it takes
-// depends on the chunk as a whole: images share the transformed weights.
+// depends on the chunk as a whole: images share the transformed weights. On images
+// of a few pixels the direct sum reads all weights for each and is slow for that.
 func (s *slot) run(c *kernel.Conv) {
 	c.Algorithm = kernel.Direct
 	if c.Kernel == 3 && c.Stride == 1 && c.Groups == 1 && c.Cin >= 32 && c.Cout >= 32 {
 		h, w := c.OutSize()
 		tiles := (h + 3) / 4 * ((w + 3) / 4) * c.N
 		winograd, direct := 1.5*float64(36*tiles+200*((tiles+63)/64)), float64(9*h*w*c.N)
+		if h*w <= 4 {
+			direct *= 2.5
+		}
 		if winograd < 0.9*direct {
 			c.Algorithm = kernel.Winograd
 		}
@@ -102,11 +106,11 @@ func (s *slot) run(c *kernel.Conv) {
 func (s *slot) filter(i int, x, m *learntMap, from, to int) {
 	q := s.l.pass
 	op, p := q.view.Network.Ops()[i], &q.params.ops[i]
-	in := s.load(0, x, from, to, op.Padding)
+	in := s.loadBordered(0, x, from, to, op.Padding, x.apart())
 	d := &s.depthwise
 	*d = kernel.Depthwise{
 		Variant: s.l.variant, N: to - from, H: in.h, W: in.w, C: m.Channels,
-		Kernel: op.Kernel, Stride: op.Stride, X: in.values, Y: s.stored(m, from, to).values,
+		Kernel: op.Kernel, Stride: op.Stride, X: in.values, XLd: in.ld, Y: s.stored(m, from, to).values,
 		Weights: p.depthwise, Scale: s.l.ones[:m.ld], Bias: s.l.zeros[:m.ld],
 	}
 	if p.bias != nil {
@@ -135,7 +139,7 @@ func (s *slot) add(i int, m *learntMap, from, to int) {
 			break
 		}
 	}
-	sum := s.load(0, &s.l.pass.maps[operands[first]+1], from, to, 0).values
+	sum := s.load(0, &s.l.pass.maps[operands[first]+1], from, to).values
 	left := len(operands) - 1
 	for j, operand := range operands {
 		if j == first {
@@ -150,7 +154,7 @@ func (s *slot) add(i int, m *learntMap, from, to int) {
 		}
 		switch {
 		case x.finish && x.activation != kernel.None: // comes before the sum
-			k.Z = s.load(1, x, from, to, 0).values
+			k.Z = s.load(1, x, from, to).values
 		case x.finish:
 			k.Scale, k.Shift = x.scale, x.shift
 		}
@@ -169,7 +173,7 @@ func (s *slot) multiply(i int, m *learntMap, from, to int) {
 	x, z := &s.l.pass.maps[operands[0]+1], &s.l.pass.maps[operands[1]+1]
 	k := kernel.Map{
 		Variant: s.l.variant, Op: kernel.Product, N: (to - from) * m.pixels, C: m.Channels, Period: m.pixels / z.pixels,
-		X: s.load(0, x, from, to, 0).values, Z: s.load(1, z, from, to, 0).values, Y: s.stored(m, from, to).values,
+		X: s.load(0, x, from, to).values, Z: s.load(1, z, from, to).values, Y: s.stored(m, from, to).values,
 	}
 	if !m.finish {
 		k.Activation = m.activation

@@ -96,7 +96,7 @@ func (l *Learner) Forward(p *Parameters, s supernet.Subnet, images []float32, ba
 	}
 	logits = l.logits[:batch*classes]
 	l.each(batch, func(s *slot, from, to int) {
-		x := s.load(0, out, from, to, 0)
+		x := s.load(0, out, from, to)
 		gather(logits[from*classes:to*classes], x.values, out.Shape)
 	})
 	return logits, nil
@@ -185,10 +185,11 @@ func room(b *[]float32, n int) []float32 {
 	return (*b)[:n]
 }
 
-// bordered prepares a buffer for n images of a map with a border of zeros.
-func (s *slot) bordered(buffer int, m *learntMap, n, border int) plane {
-	p := plane{h: m.Height + 2*border, w: m.Width + 2*border, ld: m.ld, count: n}
-	p.row = p.w * m.ld
+// bordered prepares a buffer for n images of a map with a border of zeros, pixels
+// ld floats apart.
+func (s *slot) bordered(buffer int, m *learntMap, n, border, ld int) plane {
+	p := plane{h: m.Height + 2*border, w: m.Width + 2*border, ld: ld, count: n}
+	p.row = p.w * ld
 	p.image = p.h * p.row
 	p.interior = border * (p.row + p.ld)
 	if len(s.buffers[buffer]) < n*p.image {
@@ -213,13 +214,31 @@ func (s *slot) stored(m *learntMap, from, to int) plane {
 	return dense(m.stored.in(s.l.memory), m, from, to)
 }
 
-// load gives some images of a map as its readers see them.
-func (s *slot) load(buffer int, m *learntMap, from, to, border int) plane {
+// apart is how far the pixels of a map are kept from each other for a convolution:
+// powers of two would put them all into the same few places of the cache.
+func (m *learntMap) apart() int {
+	if m.ld%256 == 0 {
+		return m.ld + alignment
+	}
+	return m.ld
+}
+
+// load gives some images of a map as its readers see them, one pixel after the
+// other.
+func (s *slot) load(buffer int, m *learntMap, from, to int) plane {
+	if !m.finish {
+		return s.stored(m, from, to)
+	}
+	return s.loadBordered(buffer, m, from, to, 0, m.ld)
+}
+
+// loadBordered gives them with a border of zeros, and pixels ld floats apart.
+func (s *slot) loadBordered(buffer int, m *learntMap, from, to, border, ld int) plane {
 	z := s.stored(m, from, to)
 	if !m.finish && border == 0 {
 		return z
 	}
-	p := s.bordered(buffer, m, to-from, border)
+	p := s.bordered(buffer, m, to-from, border, ld)
 	k := kernel.Normalise{
 		Variant: s.l.variant, N: to - from, H: m.Height, W: m.Width, C: m.Channels,
 		Z: z.values, Y: p.values[p.interior:], YStrides: p.strides(),
@@ -275,7 +294,7 @@ func (l *Learner) chunk(floats, pixels, weights int) int {
 	const (
 		cache  = 160 << 10
 		heavy  = 32 << 10
-		enough = 192 // pixels for which it pays to read heavy weights
+		enough = 256 // pixels for which it pays to read heavy weights
 	)
 	n := max(1, cache/max(floats, 1))
 	if weights > heavy {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"tips/supernet"
+	"tips/topology"
 	"tips/train/method"
 	"tips/weights"
 )
@@ -23,7 +24,10 @@ func sortChannels(s *State) {
 
 // options are the method's, for a network.
 func (m MethodRecipe) options(n *supernet.Network) (method.Options, error) {
-	o := method.Options{Factor: m.Factor, Together: m.Together, WorstUp: m.WorstUp}
+	o := method.Options{Factor: m.Factor, Together: m.Together, WorstUp: m.WorstUp, Topology: topology.Options{
+		Rule: topology.Rule(m.Analysis.Path), PathNodes: m.Analysis.PathNodes, Subnets: m.Analysis.Subnets,
+		Lambda: m.Analysis.Lambda, Seed: m.Analysis.Seed, Expected: m.Analysis.Expected,
+	}}
 	if m.Subnet == "" {
 		return o, nil
 	}

@@ -18,7 +18,8 @@ import (
 // Key is one key of a recipe, for the page that lists them.
 type Key struct {
 	Name    string // with dots, as Recipe.Set takes it
-	Default string // as in a recipe; "" where a recipe must say
+	Default string // as in a recipe; "" where that is nothing
+	Needed  bool   // a recipe must say
 	Help    string
 }
 
@@ -28,13 +29,14 @@ func Keys() []Key {
 	r.Augment = &dataset.Pipeline{}
 	var list []Key
 	walk(reflect.ValueOf(r), "", func(name string, field reflect.StructField, value reflect.Value) {
-		k := Key{Name: name, Help: field.Tag.Get("doc")}
+		k := Key{Name: name, Help: field.Tag.Get("doc"), Needed: field.Tag.Get("need") != ""}
 		switch {
+		case k.Needed:
 		case strings.HasPrefix(name, "augment."):
 			k.Help = augmentHelp[name]
 		case !value.IsZero() || value.Kind() == reflect.Bool:
 			k.Default = text(value)
-		case value.Kind() == reflect.Int || value.Kind() == reflect.Float64:
+		case value.CanInt() || value.CanUint() || value.CanFloat():
 			k.Default = "0"
 		}
 		list = append(list, k)

@@ -30,15 +30,15 @@ const maxRecipeBytes = 64 << 10
 // Recipe is all that a run of training depends on. The doc tags are the reference
 // that users read.
 type Recipe struct {
-	Version int    `yaml:"version" doc:"of this form of file; 1"`
-	Name    string `yaml:"name" doc:"what the run is called"`
+	Version int    `yaml:"version" need:"yes" doc:"of this form of file; 1"`
+	Name    string `yaml:"name" need:"yes" doc:"what the run is called"`
 	About   string `yaml:"about,omitempty" doc:"a line for lists"`
 
-	Network string `yaml:"network" doc:"a network of the zoo, or the path of a description file"`
-	Data    string `yaml:"data" doc:"FORMAT or FORMAT:DIR, as --data; see tips train --help"`
+	Network string `yaml:"network" need:"yes" doc:"a network of the zoo, or the path of a description file"`
+	Data    string `yaml:"data" need:"yes" doc:"FORMAT or FORMAT:DIR, as --data; see tips train --help"`
 	Holdout int    `yaml:"holdout" doc:"training images kept back: what methods judge widths by, and what evaluate.set: holdout means"`
 	Seed    uint64 `yaml:"seed" doc:"of everything that is left to chance"`
-	Epochs  int    `yaml:"epochs" doc:"passes over the training images"`
+	Epochs  int    `yaml:"epochs" need:"yes" doc:"passes over the training images"`
 	Batch   int    `yaml:"batch" doc:"images of a step; those that fill no batch at the end of an epoch are left out"`
 
 	Method   MethodRecipe      `yaml:"method"`
@@ -60,15 +60,26 @@ type MethodRecipe struct {
 	Name string `yaml:"name" doc:"tips, us-nets, …: the methods of docs/methods.md"`
 	Loss string `yaml:"loss" doc:"paper: every method learns by the loss of TIPS, as the paper's tables compare them; own: by the loss it was published with"`
 
-	Factor   float64 `yaml:"factor" doc:"tips: how much wider important groups are drawn; 0 means 1.5, 1 favours none"`
-	Together bool    `yaml:"together" doc:"tips: one base ratio for a whole subnetwork instead of one for every width group"`
-	WorstUp  bool    `yaml:"worst_up" doc:"attentive-nas: train the worst of the candidates instead of the best"`
-	Subnet   string  `yaml:"subnet" doc:"static: the subnetwork that is trained, written as in evaluate.subnets; empty for the full one"`
+	Factor   float64        `yaml:"factor" doc:"tips: how much wider important groups are drawn; 0 means 1.5, 1 favours none"`
+	Together bool           `yaml:"together" doc:"tips: one base ratio for a whole subnetwork instead of one for every width group"`
+	Analysis AnalysisRecipe `yaml:"analysis"`
+	WorstUp  bool           `yaml:"worst_up" doc:"attentive-nas: train the worst of the candidates instead of the best"`
+	Subnet   string         `yaml:"subnet" doc:"static: the subnetwork that is trained, written as in evaluate.subnets; empty for the full one"`
+}
+
+// AnalysisRecipe is how tips finds the important operations.
+type AnalysisRecipe struct {
+	Path      string  `yaml:"path" doc:"tips: which path is the important one: mean, the highest mean TAS, or total, the highest TPS; empty for mean, or by path_nodes"`
+	PathNodes int     `yaml:"path_nodes" doc:"tips: compare paths of this many nodes; 0 for any"`
+	Subnets   int     `yaml:"subnets" doc:"tips: subnetworks that the analysis draws; 0 means 8"`
+	Lambda    float64 `yaml:"lambda" doc:"tips: coupling between them; 0 means 1"`
+	Seed      uint64  `yaml:"seed" doc:"tips: of that draw"`
+	Expected  bool    `yaml:"expected" doc:"tips: expected scores over all draws instead of one draw"`
 }
 
 // SGDRecipe is the optimiser.
 type SGDRecipe struct {
-	Rate        float64 `yaml:"rate" doc:"the highest learning rate"`
+	Rate        float64 `yaml:"rate" need:"yes" doc:"the highest learning rate"`
 	Momentum    float64 `yaml:"momentum" doc:"part of the last step that is taken again"`
 	Nesterov    bool    `yaml:"nesterov" doc:"whether momentum looks a step ahead"`
 	WeightDecay float64 `yaml:"weight_decay" doc:"times the weights, added to the gradient"`

@@ -111,7 +111,10 @@ func recipeReference() ([]byte, error) {
 		"| key | default | what it is |\n|---|---|---|\n")
 	for _, k := range train.Keys() {
 		value := ""
-		if k.Default != "" {
+		switch {
+		case k.Needed:
+			value = "must be set"
+		case k.Default != "":
 			value = "`" + k.Default + "`"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.Name, value, k.Help)

@@ -24,13 +24,12 @@ type ConvGradient struct {
 	X, DY               []float32
 	XStrides, DYStrides Strides
 	G                   *ConvWeights
-	// Scratch of GradientScratch floats lets large shapes run faster; it may be
-	// nil.
+	// Scratch of ScratchLen floats lets large shapes run faster; it may be nil.
 	Scratch []float32
 }
 
-// GradientScratch is the floats of scratch that ConvGradient makes use of.
-const GradientScratch = gradientMost * 3 * panelWidth
+// ScratchLen returns the floats of Scratch.
+func (c *ConvGradient) ScratchLen() int { return gradientMost * 3 * panelWidth }
 
 // gradientArgs is what a kernel of weight gradients is called with: tiles of
 // input channels by output channels, summed over boxes of pixels. Strides are
@@ -178,7 +177,7 @@ func (p *gradientPlan) box(args gradientArgs, pixels, x, y, first, out, rows, ta
 	end := PadChannels(out)
 	// Output gradients that many tiles read are copied first: close together they
 	// stay in the first-level cache.
-	pack := p.kernel*taps*evenly(rows, p.v.gradientTile(2*panelWidth)) >= gradientPacked && len(p.c.Scratch) >= GradientScratch
+	pack := p.kernel*taps*evenly(rows, p.v.gradientTile(2*panelWidth)) >= gradientPacked && len(p.c.Scratch) >= p.c.ScratchLen()
 	for ch := 0; ch < end; {
 		width := p.v.tileWidth(end - ch)
 		q := args

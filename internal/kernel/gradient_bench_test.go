@@ -69,7 +69,8 @@ func BenchmarkConvGradient(b *testing.B) {
 		benchmarkRate(b, l.String(), flops, func(v Variant) func() {
 			op := ConvGradient{Variant: v, N: l.n, OH: l.h, OW: l.h, Cin: l.cin, Cout: l.cout, Kernel: l.kernel, Stride: l.stride,
 				XStrides: Strides{Pixel: l.pixel()}, X: filled(r, l.n*w*w*max(8, l.pixel())), DY: filled(r, l.n*l.h*l.h*PadChannels(l.cout)),
-				Scratch: Alloc(GradientScratch), G: PackConv(l.cout, l.cin, l.kernel*l.kernel, make([]float32, l.cout*l.cin*l.kernel*l.kernel))}
+				G: PackConv(l.cout, l.cin, l.kernel*l.kernel, make([]float32, l.cout*l.cin*l.kernel*l.kernel))}
+			op.Scratch = Alloc(op.ScratchLen())
 			return op.Run
 		})
 	}

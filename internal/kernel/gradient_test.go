@@ -131,7 +131,7 @@ func (tc gradientCase) run(t testing.TB, r *rand.Rand, v Variant) {
 	op := ConvGradient{Variant: v, N: tc.n, OH: tc.oh, OW: tc.ow, Cin: tc.cin, Cout: tc.cout, Kernel: tc.kernel, Stride: tc.stride, Groups: tc.groups,
 		X: x.data, DY: dy.data, XStrides: x.s, DYStrides: dy.s, G: g}
 	if r.IntN(4) > 0 {
-		op.Scratch = newBuffer(GradientScratch, r.IntN(16)).data
+		op.Scratch = newBuffer(op.ScratchLen(), r.IntN(16)).data
 	}
 	op.Run()
 	b.checkGuards(t)
