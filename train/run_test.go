@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -386,7 +387,11 @@ func TestRefusedFolders(t *testing.T) {
 	}
 	r := tiny(t, "epochs=1")
 	dir := t.TempDir()
-	run(t, Options{Recipe: r, Out: dir})
+	run(t, Options{Recipe: r, Out: dir, Observer: &log{at: func(step int) {
+		if step == 2 && runtime.GOOS == "linux" {
+			want(Options{Recipe: r, Out: dir}, "another run is under way")
+		}
+	}}})
 	before := file(t, dir, CheckpointFile)
 	want(Options{Recipe: tiny(t, "epochs=1", "sgd.rate=0.07"), Out: dir}, "is of another recipe: sgd.rate is 0.05 there and 0.07 here; go on with")
 	want(Options{Recipe: tiny(t, "epochs=1", "network=resnet_small:data=fashion-mnist,size=8,divisor=4"), Out: dir}, "these are weights of")
@@ -593,6 +598,55 @@ func TestExplodingRun(t *testing.T) {
 	if !errors.As(err, &bad) {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestManual: the example of the manual is a recipe.
+func TestManual(t *testing.T) {
+	page := string(file(t, "..", "docs", "training.md"))
+	_, rest, found := strings.Cut(page, "```yaml\n")
+	text, _, ended := strings.Cut(rest, "```")
+	if !found || !ended {
+		t.Fatal("docs/training.md has no recipe")
+	}
+	if _, err := ReadRecipe(strings.NewReader(text)); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{RecipeFile, NetworkFile, MetricsFile, CheckpointFile, WeightsFile, CurvesFile} {
+		if !strings.Contains(page, "| `"+name+"` |") {
+			t.Errorf("docs/training.md does not tell what %s is", name)
+		}
+	}
+}
+
+// BenchmarkStep is a step of the recipe fashion-mnist: the full network and three
+// subnetworks, on one thread.
+func BenchmarkStep(b *testing.B) {
+	n := network(b, "resnet_small:data=fashion-mnist,divisor=4")
+	m, err := method.New("tips", method.Config{Network: n})
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := newTestCPU(b, n, Settings{Update: Update{Momentum: 0.9, WeightDecay: 1e-4}}, NewState(weights.Random(n, 1), false))
+	batch := randomBatch(n, 128, 1)
+	macs, images := 0.0, 0
+	for b.Loop() {
+		plan, err := m.Step(context.Background(), 0, rand.New(rand.NewPCG(uint64(images), 1)), nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		step(b, c, Step{Batch: batch, Lessons: plan.Lessons, Rate: 0.01})
+		for _, l := range plan.Lessons {
+			v, err := n.View(l.Subnet, n.Input())
+			if err != nil {
+				b.Fatal(err)
+			}
+			macs += float64(v.Costs().MACs)
+		}
+		images += batch.N
+	}
+	// Backwards is twice forwards.
+	b.ReportMetric(6*macs*float64(batch.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+	b.ReportMetric(float64(images)/b.Elapsed().Seconds(), "images/s")
 }
 
 func TestCurves(t *testing.T) {
