@@ -117,7 +117,7 @@ func TestEveryMethodLearns(t *testing.T) {
 	}
 	for _, name := range method.Names() {
 		for _, loss := range []string{"paper", "own"} {
-			if testing.Short() && loss == "own" {
+			if testing.Short() && name+" "+loss != "tips paper" && name+" "+loss != "ds-net own" {
 				continue
 			}
 			t.Run(name+" "+loss, func(t *testing.T) {
@@ -257,7 +257,11 @@ func (l *log) Saved(string, int)          { l.saved++ }
 // steps and in evaluations, a run ends as if it never had been. All methods that
 // keep something are among them.
 func TestInterruptedRunsGoOn(t *testing.T) {
-	for _, name := range []string{"tips", "joslim", "ofa", "ds-net"} {
+	names := []string{"tips", "joslim", "ofa", "ds-net"}
+	if testing.Short() {
+		names = names[3:]
+	}
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := tiny(t, "method.name="+name, "method.loss=own")
@@ -348,7 +352,7 @@ func TestKilledRunsGoOn(t *testing.T) {
 		// A spread of moments that lets the run come forward, and is not the same
 		// from one run of this test to the next.
 		wait := 50*time.Millisecond + time.Duration(time.Now().UnixNano()%int64(length/4+1))
-		if attempt > 10 {
+		if attempt > 10 || testing.Short() && attempt > 3 {
 			wait = time.Minute
 		}
 		timer := time.AfterFunc(wait, func() { cmd.Process.Kill() })
@@ -511,6 +515,9 @@ func (w *fullWriter) Write(p []byte) (int, error) {
 // TestReallyFullDisk is TestFullDisk on a file system that is full, where one can
 // be made.
 func TestReallyFullDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestFullDisk does much the same")
+	}
 	dir := t.TempDir()
 	mount, err := exec.LookPath("mount")
 	if err != nil {
@@ -583,7 +590,7 @@ func TestNotFiniteStopsTheRun(t *testing.T) {
 		Recipe: tiny(t, "checkpoint.steps=5", "method.name=us-nets"), Out: dir,
 		Executor: func(s Settings) (Executor, error) { return &breaking{Executor: NewCPU(s, 1), at: 12}, nil },
 	})
-	want := fmt.Sprintf(`train: step 12, epoch 2: the loss of subnetwork w`)
+	want := `train: step 12, epoch 2: the loss of subnetwork w`
 	checkpoint := fmt.Sprintf("is NaN; the last good checkpoint is %s, of step 10", filepath.Join(dir, CheckpointFile))
 	if err == nil || !strings.HasPrefix(err.Error(), want) || !strings.HasSuffix(err.Error(), checkpoint) {
 		t.Errorf("%v; want %q … %q", err, want, checkpoint)
