@@ -18,6 +18,12 @@ fuzz: ## every fuzz target for a minute
 	go test -run '^$$' -fuzz FuzzCIFAR -fuzztime 1m ./dataset
 	go test -run '^$$' -fuzz FuzzTinyAnnotations -fuzztime 1m ./dataset
 	go test -run '^$$' -fuzz FuzzRestore -fuzztime 1m ./train/method
+	go test -run '^$$' -fuzz FuzzRecipe -fuzztime 1m -fuzzminimizetime 1s ./train
+	go test -run '^$$' -fuzz FuzzCheckpoint -fuzztime 1m -fuzzminimizetime 1s ./train
+	go test -run '^$$' -fuzz FuzzMetrics -fuzztime 1m -fuzzminimizetime 1s ./train
+	go test -run '^$$' -fuzz FuzzIDX -fuzztime 1m ./dataset
+	go test -run '^$$' -fuzz FuzzCIFAR -fuzztime 1m ./dataset
+	go test -run '^$$' -fuzz FuzzTinyAnnotations -fuzztime 1m ./dataset
 
 generate: ## the parts of docs/ that come from the program
 	go generate ./...

@@ -53,12 +53,35 @@ func (c Chart) WritePNG(w io.Writer) error {
 	return c.write(w, vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(chartWidth, chartHeight), vgimg.UseDPI(pngDPI))})
 }
 
+// WriteSVG draws charts below each other as one SVG.
+func WriteSVG(w io.Writer, charts ...Chart) error {
+	canvas := vgsvg.New(chartWidth, chartHeight*vg.Length(len(charts)))
+	sheet := draw.New(canvas)
+	for i, c := range charts {
+		above := vg.Length(i) * chartHeight
+		below := vg.Length(len(charts)-1-i) * chartHeight
+		if err := c.draw(draw.Crop(sheet, 0, 0, below, -above)); err != nil {
+			return err
+		}
+	}
+	_, err := canvas.WriteTo(w)
+	return err
+}
+
 func (c Chart) write(w io.Writer, canvas vg.CanvasWriterTo) error {
+	if err := c.draw(draw.New(canvas)); err != nil {
+		return err
+	}
+	_, err := canvas.WriteTo(w)
+	return err
+}
+
+// draw fills a sheet with the chart.
+func (c Chart) draw(sheet draw.Canvas) error {
 	p, err := c.build()
 	if err != nil {
 		return fmt.Errorf("plot: chart %q: %w", c.Title, err)
 	}
-	sheet := draw.New(canvas)
 	sheet.SetColor(color.White)
 	sheet.Fill(sheet.Rectangle.Path())
 	area := draw.Crop(sheet, chartMargin, -chartMargin, chartMargin, -chartMargin)
@@ -68,8 +91,7 @@ func (c Chart) write(w io.Writer, canvas vg.CanvasWriterTo) error {
 	names := beside.Rectangle(area)
 	p.Draw(draw.Crop(area, 0, -(names.Max.X - names.Min.X + chartMargin), 0, 0))
 	beside.Draw(draw.Crop(area, 0, 0, 0, -vg.Points(24)))
-	_, err = canvas.WriteTo(w)
-	return err
+	return nil
 }
 
 func (c Chart) build() (*gonum.Plot, error) {

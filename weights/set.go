@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 
 	"tips/supernet"
 )
@@ -49,26 +51,50 @@ func fill(x []float32, value float32) {
 	}
 }
 
-// Random makes a set as training starts from: He et al.'s initialisation by
-// fan-out for convolutions, that of torchvision for linear layers.
+// Random makes a set as training starts from, by the rules of torchvision, whose
+// models the papers train: He et al.'s normal distribution by fan-out for
+// convolutions, batch norm that does nothing, and for linear layers what the
+// model of that name does.
+//
+// Fan-out is PyTorch's, kernel²·channels, also where a convolution has groups. A
+// depthwise convolution so starts with weights smaller by √channels than the
+// number of its terms asks for; batch norm makes up for it in the output, and the
+// smaller weights turn the faster for it.
 func Random(n *supernet.Network, seed uint64) *Set {
 	s := New(n)
 	rng := rand.New(rand.NewPCG(seed, 0x77656967687473))
+	model, _, _ := strings.Cut(n.Name(), ":")
 	for i, op := range n.Ops() {
-		deviation := 0.01
+		p := &s.Ops[i]
+		full := fullShape(n, i)
 		switch op.Kind {
-		case supernet.Conv:
-			deviation = math.Sqrt(2 / float64(op.Kernel*op.Kernel*op.Channels/op.Groups))
-		case supernet.Depthwise:
-			deviation = math.Sqrt(2 / float64(op.Kernel*op.Kernel))
+		case supernet.Conv, supernet.Depthwise:
+			normal(rng, p.Weight, math.Sqrt(2/float64(full.kernel*full.kernel*full.out)))
 		case supernet.Linear:
-			deviation = math.Sqrt(1 / float64(fullShape(n, i).in))
-		}
-		for j := range s.Ops[i].Weight {
-			s.Ops[i].Weight[j] = float32(deviation * rng.NormFloat64())
+			switch model {
+			case "mobilenet_v2":
+				normal(rng, p.Weight, 0.01)
+			case "efficientnet_b0":
+				uniform(rng, p.Weight, 1/math.Sqrt(float64(full.out)))
+			default: // PyTorch's own, which the resnets keep
+				uniform(rng, p.Weight, 1/math.Sqrt(float64(full.in)))
+				uniform(rng, p.Bias, 1/math.Sqrt(float64(full.in)))
+			}
 		}
 	}
 	return s
+}
+
+func normal(rng *rand.Rand, x []float32, deviation float64) {
+	for i := range x {
+		x[i] = float32(deviation * rng.NormFloat64())
+	}
+}
+
+func uniform(rng *rand.Rand, x []float32, bound float64) {
+	for i := range x {
+		x[i] = float32(bound * (2*rng.Float64() - 1))
+	}
 }
 
 // RandomNorm replaces batch norm by values as a trained network might have them,
@@ -209,4 +235,16 @@ func slice(w []float32, big, small shape) []float32 {
 		out = append(out, row[:small.in*taps]...)
 	}
 	return out
+}
+
+// Clone copies the set.
+func (s *Set) Clone() *Set {
+	c := &Set{Network: s.Network, Ops: make([]Params, len(s.Ops))}
+	for i := range s.Ops {
+		from, to := &s.Ops[i], &c.Ops[i]
+		to.Weight, to.Bias = slices.Clone(from.Weight), slices.Clone(from.Bias)
+		to.Scale, to.Shift = slices.Clone(from.Scale), slices.Clone(from.Shift)
+		to.Mean, to.Variance = slices.Clone(from.Mean), slices.Clone(from.Variance)
+	}
+	return c
 }

@@ -19,6 +19,8 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 const (
 	exitFailure = 1 // the work could not be done
 	exitUsage   = 2 // the command line makes no sense
+
+	exitInterrupted = 130 // as shells tell of a command that Ctrl-C ended
 )
 
 // run is the program: results go to stdout, everything else to stderr.
@@ -46,6 +48,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 0
 	}
 	fmt.Fprintf(stderr, "tips: %s\n", oneLine(err))
+	var s stopped
+	if errors.As(err, &s) {
+		return exitInterrupted
+	}
 	var f failure
 	if errors.As(err, &f) {
 		return exitFailure
@@ -76,7 +82,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage.`,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return failed(cmd.Help()) },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagError(cmd, err) })
-	root.AddCommand(newModels(), newDescribe(), newAnalyze(), newReproduce(), newQuickstart(), newVersion())
+	root.AddCommand(newModels(), newDescribe(), newAnalyze(), newTrain(), newReproduce(), newQuickstart(), newVersion())
 	return root
 }
 
@@ -85,6 +91,11 @@ Exit status: 0 done, 1 failed, 2 wrong usage.`,
 type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }
+
+// stopped marks work that was interrupted and can go on.
+type stopped struct{ error }
+
+func (s stopped) Unwrap() error { return s.error }
 
 // failed marks err as a failure, if it is one.
 func failed(err error) error {

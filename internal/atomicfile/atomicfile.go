@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Write creates or replaces the file with what write writes. On any error the
@@ -69,6 +70,26 @@ func replace(name string, write func(io.Writer) error) (err error) {
 		return err
 	}
 	return syncDir(dir)
+}
+
+// Clean removes what writes of the file left that were killed before they could
+// remove it themselves. Nobody else may be writing the file.
+func Clean(name string) error {
+	left, err := filepath.Glob(filepath.Join(quoteMeta(filepath.Dir(name)), "."+quoteMeta(filepath.Base(name))+".*.tmp"))
+	if err != nil {
+		return err
+	}
+	for _, l := range left {
+		if err := os.Remove(l); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("clean %s: %w", name, cause(err))
+		}
+	}
+	return nil
+}
+
+// quoteMeta keeps Glob from reading a name as a pattern.
+func quoteMeta(name string) string {
+	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`).Replace(name)
 }
 
 // mode keeps the permissions of a file that is replaced.

@@ -105,3 +105,29 @@ func TestLinksAndPipes(t *testing.T) {
 		t.Errorf("the pipe is no pipe any more: %v, %v", info.Mode(), err)
 	}
 }
+
+func TestClean(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a[b]*")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{".x.123.tmp", ".x.456.tmp", ".xy.123.tmp", "x", ".x.tmp"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Clean(filepath.Join(dir, "x")); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range left {
+		names = append(names, e.Name())
+	}
+	if got := strings.Join(names, " "); got != ".x.tmp .xy.123.tmp x" {
+		t.Errorf("left %s", got)
+	}
+}

@@ -8,9 +8,9 @@ type builder struct {
 	d supernet.Description
 }
 
-// images starts a network that classifies RGB images.
+// images starts a network that classifies images.
 func images(data Data) *builder {
-	return &builder{supernet.Description{Input: supernet.Shape{Channels: 3, Height: data.Size, Width: data.Size}}}
+	return &builder{supernet.Description{Input: supernet.Shape{Channels: data.Channels, Height: data.Size, Width: data.Size}}}
 }
 
 func (b *builder) add(op supernet.Op) string {

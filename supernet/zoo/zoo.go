@@ -41,6 +41,7 @@ func Models() []Model { return slices.Clone(models) }
 var models = []Model{
 	{"mlp", "multilayer perceptron with residual connections", append([]string{"depth=8", "width=80", "span=2", "inputs=784", "classes=10"}, elasticSettings...), mlp},
 	{"mobilenet_v2", "inverted residual blocks with depthwise convolutions", imageModel("width=1.0"), mobileNetV2},
+	{"resnet_small", "residual network of 6 basic blocks for small images", imageModel("width=16"), resNetSmall},
 	{"resnet18", "residual network of 8 basic blocks", imageModel(), resNet18},
 	{"resnet34", "residual network of 16 basic blocks", imageModel(), resNet34},
 	{"resnet50", "residual network of 16 bottleneck blocks", imageModel(), resNet50},
@@ -56,22 +57,24 @@ var elasticSettings = []string{
 
 // imageModel lists the settings of a network that classifies images.
 func imageModel(own ...string) []string {
-	return append(append(own, "data=imagenet", "classes=(of data)", "size=(of data)"), elasticSettings...)
+	return append(append(own, "data=imagenet", "classes=(of data)", "size=(of data)", "channels=(of data)"), elasticSettings...)
 }
 
 // Data is what a network is built for: the images and, where small ones need
 // it, a stem that does not shrink them at once.
 type Data struct {
-	Name    string
-	Size    int // height and width of an image
-	Classes int
+	Name     string
+	Size     int // height and width of an image
+	Classes  int
+	Channels int // of an image: 3, or 1 where it has no colours
 }
 
 var dataSets = []Data{
-	{"imagenet", 224, 1000},
-	{"tiny-imagenet", 64, 200},
-	{"cifar100", 32, 100},
-	{"cifar10", 32, 10},
+	{"imagenet", 224, 1000, 3},
+	{"tiny-imagenet", 64, 200, 3},
+	{"cifar100", 32, 100, 3},
+	{"cifar10", 32, 10, 3},
+	{"fashion-mnist", 28, 10, 1}, // and MNIST, which has the same form
 }
 
 // DataSets lists what image models can be built for.
@@ -192,11 +195,14 @@ func (s *settings) data() Data {
 	d := dataSets[at]
 	d.Classes = s.int("classes", d.Classes)
 	d.Size = s.int("size", d.Size)
+	d.Channels = s.int("channels", d.Channels)
 	return d
 }
 
-// isCIFAR tells whether the stem must keep 32×32 images whole.
-func (d Data) isCIFAR() bool { return d.Name == "cifar10" || d.Name == "cifar100" }
+// isSmall tells whether the stem must keep images of 32×32 and less whole.
+func (d Data) isSmall() bool {
+	return d.Name == "cifar10" || d.Name == "cifar100" || d.Name == "fashion-mnist"
+}
 
 func (s *settings) finish() error {
 	if s.err != nil {

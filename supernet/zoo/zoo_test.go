@@ -180,3 +180,21 @@ func TestBadReferences(t *testing.T) {
 		}
 	}
 }
+
+// TestSmallNetworkShrinks: what the recipes that end in minutes need.
+func TestSmallNetworkShrinks(t *testing.T) {
+	for _, reference := range []string{"resnet_small:data=fashion-mnist", "resnet_small:data=fashion-mnist,divisor=4", "resnet_small:data=cifar10"} {
+		n, err := New(reference)
+		if err != nil {
+			t.Fatal(err)
+		}
+		small, err := n.View(n.Smallest(), n.Input())
+		if err != nil {
+			t.Fatal(err)
+		}
+		full, least := n.Full().Costs().MACs, small.Costs().MACs
+		if len(n.Groups()) < 10 || least*4 > full || full > 10e6 {
+			t.Errorf("%s: %d groups, %d MACs, smallest %d; want 10 groups or more and a smallest of a quarter or less", reference, len(n.Groups()), full, least)
+		}
+	}
+}
