@@ -292,7 +292,7 @@ func (a *accumulator) add(first, second []float32) {
 // the second-level cache, but not so few that the weights are read for nothing.
 func (l *Learner) chunk(floats, pixels, weights int) int {
 	const (
-		cache  = 160 << 10
+		cache  = 112 << 10
 		heavy  = 32 << 10
 		enough = 256 // pixels for which it pays to read heavy weights
 	)

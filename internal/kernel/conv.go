@@ -71,6 +71,7 @@ type convPlan struct {
 	block    int // flat: pixels a part
 	rows     int // output rows a strip
 	strips   int // strips an image
+	batch    int // images a part, if it is whole images
 	columns  int // ranges of output channels
 	scratch  int // floats of scratch a worker
 	channels int // output channels rounded up to 8
@@ -118,6 +119,8 @@ func (c *Conv) Run(pool *Pool) {
 		p.runWinograd(c, pool)
 	} else if p.flat {
 		pool.Run((p.pixels+p.block-1)/p.block*p.columns, (*convTask)(c))
+	} else if p.batch > 0 {
+		pool.Run(evenly(c.N, p.batch), (*convTask)(c))
 	} else {
 		pool.Run(c.N*p.strips*p.columns, (*convTask)(c))
 	}
@@ -227,6 +230,13 @@ func (p *convPlan) divide(c *Conv, workers int) {
 	p.flat = p.kernel == 1 && p.stride == 1 && p.pad == 0 && p.groups == 1 && p.xrow == c.W*p.xld
 	k := p.kernel * p.kernel * c.Cin / p.groups
 	p.columns = 1
+	if workers == 1 && c.N > 1 && !p.flat && p.pad == 0 && p.groups == 1 && k*c.Cout > weightFloats {
+		p.batch = min(c.N, max(1, stripLarge/(c.H*p.xrow)))
+	}
+	if p.batch > 1 {
+		return
+	}
+	p.batch = 0
 	var parts int
 	if p.flat {
 		p.pixels = c.N * c.H * c.W
@@ -332,6 +342,10 @@ func (t *convTask) Part(part, worker int) {
 	}
 	if p.flat {
 		p.flatPart(c, part, from, to)
+		return
+	}
+	if p.batch > 0 {
+		p.batchPart(c, part*p.batch, min((part+1)*p.batch, c.N))
 		return
 	}
 	n, y0 := part/p.strips, part%p.strips*p.rows

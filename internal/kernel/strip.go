@@ -35,6 +35,24 @@ func (p *convPlan) stripPart(c *Conv, n, y0, y1, from, to, worker int) {
 	}
 }
 
+// batchPart computes some small images whose weights are large: each tile of
+// output channels for all of them before the next, so that weights are read once.
+func (p *convPlan) batchPart(c *Conv, from, to int) {
+	args := p.args
+	p.source(&args, p.xld, p.xrow)
+	for ch := 0; ch < p.channels; {
+		width := p.v.tileWidth(p.channels - ch)
+		p.fetchNext(c, &args, ch+width, p.channels)
+		for n := from; n < to; n++ {
+			p.channelStrip(c, &args, p.input(c, n, 0, p.oh, 0), 0, n, 0, p.oh, ch, width)
+		}
+		ch += width
+	}
+	if c.Activation.smooth() {
+		p.v.activate(c.Activation, c.Y[from*p.oh*p.ow*p.yld:], p.yld, (to-from)*p.oh*p.ow, p.channels)
+	}
+}
+
 // channelStrip computes width output channels from ch on of a strip, from the
 // input channels that start at in.
 func (p *convPlan) channelStrip(c *Conv, args *tileArgs, s strip, in, n, y0, y1, ch, width int) {
