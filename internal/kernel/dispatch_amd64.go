@@ -238,3 +238,12 @@ func (v Variant) vector(op vectorOp, p *vectorArgs) {
 		vectorsGeneric(op, p)
 	}
 }
+
+// transposeBlocks runs transposeGeneric's loop.
+func transposeBlocks(p *transposeArgs) {
+	if Best() == Generic {
+		transposeGeneric(p)
+	} else {
+		transposeAVX2(p)
+	}
+}

@@ -238,6 +238,13 @@ func TestTranspose(t *testing.T) {
 			t.Errorf("%v: transposed to %d×%d×%d", tc, dst.Cout, dst.Cin, dst.Taps)
 		}
 	}
+	from, got, want := random(r, 3*300), make([]float32, 3*256), make([]float32, 3*256)
+	args := transposeArgs{src: pointer(from, 0), dst: pointer(got, 0), step: 4 * 300, n: 3}
+	transposeBlocks(&args)
+	args.dst = pointer(want, 0)
+	transposeGeneric(&args)
+	equalBits(t, "blocks", got, want, 1, len(want), 0, 0)
+
 	src := PackConv(4, 6, 9, make([]float32, 216))
 	mustPanic(t, "shape", func() { src.Transpose(src, 1) })
 	mustPanic(t, "range", func() { NewTransposed(src, 1).TransposePanels(src, 1, 0, 2) })
@@ -247,7 +254,7 @@ func TestTranspose(t *testing.T) {
 	for i := range raw {
 		flipped[i/9*9+8-i%9] = raw[i]
 	}
-	want := PackDepthwise(13, 9, flipped).Data
+	want = PackDepthwise(13, 9, flipped).Data
 	equalBits(t, "flip", NewFlipped(PackDepthwise(13, 9, raw)).Data, want, 1, len(want), 0, 0)
 	mustPanic(t, "flip", func() { PackDepthwise(13, 9, raw).Flip(PackDepthwise(12, 9, raw[9:])) })
 }
