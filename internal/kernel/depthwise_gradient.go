@@ -117,7 +117,7 @@ func (d *DepthwiseGradient) Run() {
 }
 
 // depthwiseMACs bounds one call of the kernels of depthwise gradients.
-const depthwiseMACs = 1 << 20
+const depthwiseMACs = 1 << 19
 
 // DepthwiseInputGradient computes the gradient of a depthwise convolution's
 // input DX, [N][H][W][XLd], from that of its output, or adds it to what DX

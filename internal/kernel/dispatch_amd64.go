@@ -247,3 +247,12 @@ func transposeBlocks(p *transposeArgs) {
 		transposeAVX2(p)
 	}
 }
+
+// squares runs squaresGeneric's loop.
+func squares(p *vectorArgs) {
+	if Best() == Generic {
+		squaresGeneric(p)
+	} else {
+		squaresAVX2(p)
+	}
+}

@@ -143,3 +143,6 @@ func (v Variant) depthwiseBack(kernel, outputs int, p *windowArgs) {
 
 // transposeBlocks runs transposeGeneric's loop.
 func transposeBlocks(p *transposeArgs) { transposeGeneric(p) }
+
+// squares runs squaresGeneric's loop.
+func squares(p *vectorArgs) { squaresGeneric(p) }

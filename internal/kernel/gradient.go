@@ -29,7 +29,9 @@ type ConvGradient struct {
 }
 
 // ScratchLen returns the floats of Scratch.
-func (c *ConvGradient) ScratchLen() int { return gradientMost * 3 * panelWidth }
+func (c *ConvGradient) ScratchLen() int {
+	return max(gradientMost*3*panelWidth, exchangeLen(c.Cin, min(c.Cout, exchangeMost)))
+}
 
 // gradientArgs is what a kernel of weight gradients is called with: tiles of
 // input channels by output channels, summed over boxes of pixels. Strides are
@@ -112,7 +114,11 @@ func (c *ConvGradient) Run() {
 		p.plain()
 		return
 	}
-	p.run()
+	if p.exchanged() {
+		p.runExchanged()
+	} else {
+		p.run()
+	}
 }
 
 // gradientPlan is a running ConvGradient.
@@ -122,6 +128,9 @@ type gradientPlan struct {
 	kernel, stride, groups int
 	xs, ys                 Strides
 }
+
+// reach returns how many inputs the windows of n outputs cover.
+func (p *gradientPlan) reach(n int) int { return (n-1)*p.stride + p.kernel }
 
 // gradientPixels is the pixels summed in registers before they are added to the
 // gradient: enough to make that rare, few enough for the output gradients of a

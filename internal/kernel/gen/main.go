@@ -54,6 +54,7 @@ func generate() (map[string][]byte, error) {
 		m.vectors(&a, &amd64)
 		if !m.masked {
 			m.transpose(&a, &amd64)
+			m.squares(&a, &amd64)
 		}
 		m.peak(&peak)
 		files["zz_"+m.file+"_amd64.s"] = a.Bytes()
