@@ -186,7 +186,7 @@ func (p *gradientPlan) box(args gradientArgs, pixels, x, y, first, out, rows, ta
 	end := PadChannels(out)
 	// Output gradients that many tiles read are copied first: close together they
 	// stay in the first-level cache.
-	pack := p.kernel*taps*evenly(rows, p.v.gradientTile(2*panelWidth)) >= gradientPacked && len(p.c.Scratch) >= p.c.ScratchLen()
+	pack := p.kernel*taps*rows >= gradientPacked && len(p.c.Scratch) >= p.c.ScratchLen()
 	for ch := 0; ch < end; {
 		width := p.v.tileWidth(end - ch)
 		q := args
@@ -211,9 +211,9 @@ func (p *gradientPlan) box(args gradientArgs, pixels, x, y, first, out, rows, ta
 	}
 }
 
-// gradientPacked is how many tiles must read output gradients for copying them
-// to be worth it.
-const gradientPacked = 4
+// gradientPacked is how many input channels, of all taps, must be multiplied by
+// output gradients for copying those to be worth it.
+const gradientPacked = 64
 
 // pack copies the output gradients of a box, n channels from y on, into scratch,
 // ld apart, and makes args read them there.
