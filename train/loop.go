@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"os"
 	"time"
 
 	"tips/dataset"
@@ -35,6 +36,7 @@ type trainer struct {
 	endBatches func()
 
 	Position
+	lock    *os.File // of the folder
 	metrics *metricsLog
 	saved   *Checkpoint // the last one, without its state
 	savedAt time.Time
@@ -331,5 +333,8 @@ func (t *trainer) close() {
 	}
 	if t.executor != nil {
 		t.executor.Close()
+	}
+	if t.lock != nil {
+		t.lock.Close()
 	}
 }

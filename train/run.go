@@ -217,6 +217,10 @@ func (t *trainer) start() error {
 	if err := os.MkdirAll(t.options.Out, 0o755); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
+	var err error
+	if t.lock, err = lock(t.options.Out); err != nil {
+		return fmt.Errorf("train: %w", err)
+	}
 	for _, name := range []string{RecipeFile, NetworkFile, CheckpointFile, WeightsFile, CurvesFile} {
 		if err := atomicfile.Clean(t.file(name)); err != nil {
 			return fmt.Errorf("train: %w", err)
@@ -229,7 +233,6 @@ func (t *trainer) start() error {
 	t.recipeText = text.String()
 	resumed := false
 	if !t.options.Fresh {
-		var err error
 		if resumed, err = t.resume(); err != nil {
 			return err
 		}
@@ -239,7 +242,6 @@ func (t *trainer) start() error {
 			return err
 		}
 	}
-	var err error
 	if t.metrics, err = openMetrics(t.file(MetricsFile), t.saved.Metrics); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -116,7 +117,7 @@ func TestEveryMethodLearns(t *testing.T) {
 	}
 	for _, name := range method.Names() {
 		for _, loss := range []string{"paper", "own"} {
-			if testing.Short() && loss == "own" {
+			if testing.Short() && name+" "+loss != "tips paper" && name+" "+loss != "ds-net own" {
 				continue
 			}
 			t.Run(name+" "+loss, func(t *testing.T) {
@@ -256,7 +257,11 @@ func (l *log) Saved(string, int)          { l.saved++ }
 // steps and in evaluations, a run ends as if it never had been. All methods that
 // keep something are among them.
 func TestInterruptedRunsGoOn(t *testing.T) {
-	for _, name := range []string{"tips", "joslim", "ofa", "ds-net"} {
+	names := []string{"tips", "joslim", "ofa", "ds-net"}
+	if testing.Short() {
+		names = names[3:]
+	}
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := tiny(t, "method.name="+name, "method.loss=own")
@@ -347,7 +352,7 @@ func TestKilledRunsGoOn(t *testing.T) {
 		// A spread of moments that lets the run come forward, and is not the same
 		// from one run of this test to the next.
 		wait := 50*time.Millisecond + time.Duration(time.Now().UnixNano()%int64(length/4+1))
-		if attempt > 10 {
+		if attempt > 10 || testing.Short() && attempt > 3 {
 			wait = time.Minute
 		}
 		timer := time.AfterFunc(wait, func() { cmd.Process.Kill() })
@@ -386,7 +391,11 @@ func TestRefusedFolders(t *testing.T) {
 	}
 	r := tiny(t, "epochs=1")
 	dir := t.TempDir()
-	run(t, Options{Recipe: r, Out: dir})
+	run(t, Options{Recipe: r, Out: dir, Observer: &log{at: func(step int) {
+		if step == 2 && runtime.GOOS == "linux" {
+			want(Options{Recipe: r, Out: dir}, "another run is under way")
+		}
+	}}})
 	before := file(t, dir, CheckpointFile)
 	want(Options{Recipe: tiny(t, "epochs=1", "sgd.rate=0.07"), Out: dir}, "is of another recipe: sgd.rate is 0.05 there and 0.07 here; go on with")
 	want(Options{Recipe: tiny(t, "epochs=1", "network=resnet_small:data=fashion-mnist,size=8,divisor=4"), Out: dir}, "these are weights of")
@@ -506,6 +515,9 @@ func (w *fullWriter) Write(p []byte) (int, error) {
 // TestReallyFullDisk is TestFullDisk on a file system that is full, where one can
 // be made.
 func TestReallyFullDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestFullDisk does much the same")
+	}
 	dir := t.TempDir()
 	mount, err := exec.LookPath("mount")
 	if err != nil {
@@ -578,7 +590,7 @@ func TestNotFiniteStopsTheRun(t *testing.T) {
 		Recipe: tiny(t, "checkpoint.steps=5", "method.name=us-nets"), Out: dir,
 		Executor: func(s Settings) (Executor, error) { return &breaking{Executor: NewCPU(s, 1), at: 12}, nil },
 	})
-	want := fmt.Sprintf(`train: step 12, epoch 2: the loss of subnetwork w`)
+	want := `train: step 12, epoch 2: the loss of subnetwork w`
 	checkpoint := fmt.Sprintf("is NaN; the last good checkpoint is %s, of step 10", filepath.Join(dir, CheckpointFile))
 	if err == nil || !strings.HasPrefix(err.Error(), want) || !strings.HasSuffix(err.Error(), checkpoint) {
 		t.Errorf("%v; want %q … %q", err, want, checkpoint)
@@ -593,6 +605,55 @@ func TestExplodingRun(t *testing.T) {
 	if !errors.As(err, &bad) {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestManual: the example of the manual is a recipe.
+func TestManual(t *testing.T) {
+	page := string(file(t, "..", "docs", "training.md"))
+	_, rest, found := strings.Cut(page, "```yaml\n")
+	text, _, ended := strings.Cut(rest, "```")
+	if !found || !ended {
+		t.Fatal("docs/training.md has no recipe")
+	}
+	if _, err := ReadRecipe(strings.NewReader(text)); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{RecipeFile, NetworkFile, MetricsFile, CheckpointFile, WeightsFile, CurvesFile} {
+		if !strings.Contains(page, "| `"+name+"` |") {
+			t.Errorf("docs/training.md does not tell what %s is", name)
+		}
+	}
+}
+
+// BenchmarkStep is a step of the recipe fashion-mnist: the full network and three
+// subnetworks, on one thread.
+func BenchmarkStep(b *testing.B) {
+	n := network(b, "resnet_small:data=fashion-mnist,divisor=4")
+	m, err := method.New("tips", method.Config{Network: n})
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := newTestCPU(b, n, Settings{Update: Update{Momentum: 0.9, WeightDecay: 1e-4}}, NewState(weights.Random(n, 1), false))
+	batch := randomBatch(n, 128, 1)
+	macs, images := 0.0, 0
+	for b.Loop() {
+		plan, err := m.Step(context.Background(), 0, rand.New(rand.NewPCG(uint64(images), 1)), nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		step(b, c, Step{Batch: batch, Lessons: plan.Lessons, Rate: 0.01})
+		for _, l := range plan.Lessons {
+			v, err := n.View(l.Subnet, n.Input())
+			if err != nil {
+				b.Fatal(err)
+			}
+			macs += float64(v.Costs().MACs)
+		}
+		images += batch.N
+	}
+	// Backwards is twice forwards.
+	b.ReportMetric(6*macs*float64(batch.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+	b.ReportMetric(float64(images)/b.Elapsed().Seconds(), "images/s")
 }
 
 func TestCurves(t *testing.T) {

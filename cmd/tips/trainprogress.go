@@ -17,7 +17,6 @@ type trainProgress struct {
 	out   io.Writer
 	bar   *progressbar.ProgressBar // nil if the output is no terminal
 	start train.Start
-	began time.Time // of this process's steps, less the time of evaluations
 	line  time.Time // when the last line was written
 
 	loss, accuracy, rate float64 // of the last steps; rate in images a second
