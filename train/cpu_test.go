@@ -15,7 +15,7 @@ import (
 	"tips/weights"
 )
 
-const tinyNetwork = "resnet_small:width=8,data=fashion-mnist,size=8,divisor=4"
+const tinyNetwork = "resnet_small:width=16,data=fashion-mnist,size=8,divisor=8"
 
 // randomBatch is a batch of noise for a network.
 func randomBatch(n *supernet.Network, images int, seed uint64) *dataset.Batch {

@@ -32,7 +32,7 @@ import (
 func tiny(t testing.TB, changes ...string) *Recipe {
 	t.Helper()
 	return synthetic(t, append([]string{
-		"network=resnet_small:width=8,data=fashion-mnist,size=8,divisor=4", "data=synthetic:train=400,test=100,size=8",
+		"network=resnet_small:width=16,data=fashion-mnist,size=8,divisor=8", "data=synthetic:train=400,test=100,size=8",
 		"holdout=48", "epochs=3", "batch=32", "threads=1", "evaluate.calibration=64", "checkpoint.seconds=0", "checkpoint.epochs=0",
 	}, changes...)...)
 }
@@ -398,7 +398,7 @@ func TestRefusedFolders(t *testing.T) {
 	}}})
 	before := file(t, dir, CheckpointFile)
 	want(Options{Recipe: tiny(t, "epochs=1", "sgd.rate=0.07"), Out: dir}, "is of another recipe: sgd.rate is 0.05 there and 0.07 here; go on with")
-	want(Options{Recipe: tiny(t, "epochs=1", "network=resnet_small:data=fashion-mnist,size=8,divisor=4"), Out: dir}, "these are weights of")
+	want(Options{Recipe: tiny(t, "epochs=1", "network=resnet_small:data=fashion-mnist,size=8,divisor=8"), Out: dir}, "these are weights of")
 	if !bytes.Equal(before, file(t, dir, CheckpointFile)) {
 		t.Error("a refused run touched the checkpoint")
 	}
@@ -628,7 +628,7 @@ func TestManual(t *testing.T) {
 // BenchmarkStep is a step of the recipe fashion-mnist: the full network and three
 // subnetworks, on one thread.
 func BenchmarkStep(b *testing.B) {
-	n := network(b, "resnet_small:data=fashion-mnist,divisor=4")
+	n := network(b, "resnet_small:data=fashion-mnist,divisor=16,min=0.25")
 	m, err := method.New("tips", method.Config{Network: n})
 	if err != nil {
 		b.Fatal(err)

@@ -70,7 +70,7 @@ accuracy for time, memory or energy while it runs.
 MODEL is a name from the zoo (see 'tips models'), with settings if you like, as
 in mobilenet_v2:width=1.4,data=cifar100, or the path of a description file.
 
-Exit status: 0 done, 1 failed, 2 wrong usage.`,
+Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted and saved.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil

@@ -41,7 +41,7 @@ func Models() []Model { return slices.Clone(models) }
 var models = []Model{
 	{"mlp", "multilayer perceptron with residual connections", append([]string{"depth=8", "width=80", "span=2", "inputs=784", "classes=10"}, elasticSettings...), mlp},
 	{"mobilenet_v2", "inverted residual blocks with depthwise convolutions", imageModel("width=1.0"), mobileNetV2},
-	{"resnet_small", "residual network of 6 basic blocks for small images", imageModel("width=16"), resNetSmall},
+	{"resnet_small", "residual network of 6 basic blocks for small images", imageModel("width=32"), resNetSmall},
 	{"resnet18", "residual network of 8 basic blocks", imageModel(), resNet18},
 	{"resnet34", "residual network of 16 basic blocks", imageModel(), resNet34},
 	{"resnet50", "residual network of 16 bottleneck blocks", imageModel(), resNet50},

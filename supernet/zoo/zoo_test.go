@@ -183,7 +183,7 @@ func TestBadReferences(t *testing.T) {
 
 // TestSmallNetworkShrinks: what the recipes that end in minutes need.
 func TestSmallNetworkShrinks(t *testing.T) {
-	for _, reference := range []string{"resnet_small:data=fashion-mnist", "resnet_small:data=fashion-mnist,divisor=4", "resnet_small:data=cifar10"} {
+	for _, reference := range []string{"resnet_small:data=fashion-mnist", "resnet_small:data=fashion-mnist,divisor=16,min=0.25", "resnet_small:data=cifar10"} {
 		n, err := New(reference)
 		if err != nil {
 			t.Fatal(err)
