@@ -19,14 +19,13 @@ const wantTop1, top1Tolerance = 69.4, 0.3
 // accuracy classifies the images of the validation set on both sides.
 func accuracy(s settings) (table, error) {
 	t := table{
-		name: "accuracy", title: "2. Real weights",
 		columns: []string{"network", "images", "ours top-1 %", "theirs top-1 %", "same answer %", "limit", holdsColumn},
 	}
 	file := filepath.Join(s.data, "mobilenet_v2", "mobilenet_v2_imagenet.safetensors")
 	folder := filepath.Join(s.data, "imagenet-val")
 	for _, name := range []string{file, folder} {
 		if _, err := os.Stat(name); err != nil {
-			t.notes = append(t.notes, "Not run: "+filepath.Base(name)+" is not in the data folder.")
+			t.skip("mobilenet_v2", fmt.Errorf("%s is not in the data folder", filepath.Base(name)))
 			return t, nil
 		}
 	}

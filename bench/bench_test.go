@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -79,22 +80,31 @@ func TestChannelsFirst(t *testing.T) {
 }
 
 func TestSamples(t *testing.T) {
+	ours := samples{{1, 2, 9}, {4, 4, 4}, {30, 20, 10}}
 	m := measured{
-		ours:   samples{{1, 2, 9}, {4, 4, 4}, {30, 20, 10}},
-		theirs: samples{{4, 4, 4}, {4, 4, 4}, {10, 10, 10}},
+		sides: []samples{ours, {{4, 4, 4}, {4, 4, 4}, {10, 10, 10}}},
+		cpu:   [][]float64{{1, 6, 9}, {1, 2, 1}},
 	}
-	if r := m.ratio(); r != 1 { // of 0.5, 1 and 2
+	if r := m.ratio(0, 1); r != 1 { // of 0.5, 1 and 2
 		t.Errorf("ratio %v", r)
 	}
-	if m.ours.at(0) != 1 || m.ours.at(0.5) != 4 || m.ours.at(1) != 30 {
-		t.Errorf("percentiles %v %v %v", m.ours.at(0), m.ours.at(0.5), m.ours.at(1))
+	if r := m.cpuRatio(0, 1); r != 3 { // of 1, 3 and 9
+		t.Errorf("ratio of CPU time %v", r)
 	}
-	m, err := sides(time.Millisecond, func() {}, func() error { return nil })
-	if err != nil || m.rounds < minRounds || len(m.ours) != len(m.theirs) || len(m.ours) != m.quiet && len(m.ours) != m.rounds {
-		t.Errorf("%d and %d blocks, %d of %d rounds quiet, %v", len(m.ours), len(m.theirs), m.quiet, m.rounds, err)
+	if ours.at(0) != 1 || ours.at(0.5) != 4 || ours.at(1) != 30 {
+		t.Errorf("percentiles %v %v %v", ours.at(0), ours.at(0.5), ours.at(1))
+	}
+	runs := 0
+	count := side{run: func() error { runs++; return nil }, process: strconv.Itoa(os.Getpid())}
+	m, err := takeTurns(time.Millisecond, pace{runs: 2, rounds: 4}, side{run: func() error { return nil }}, count)
+	if err != nil || m.rounds < 4 || len(m.sides) != 2 || len(m.sides[0]) != len(m.sides[1]) || len(m.sides[0]) != m.quiet && len(m.sides[0]) != m.rounds {
+		t.Errorf("%d sides, %d of %d rounds quiet, %v", len(m.sides), m.quiet, m.rounds, err)
+	}
+	if want := 2 * (m.rounds + 1); runs != want {
+		t.Errorf("%d runs in %d rounds and one to warm up; want %d", runs, m.rounds, want)
 	}
 	failure := errors.New("no")
-	if _, err := sides(time.Millisecond, func() {}, func() error { return failure }); !errors.Is(err, failure) {
+	if _, err := takeTurns(time.Millisecond, shortRuns, count, side{run: func() error { return failure }}); !errors.Is(err, failure) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -103,7 +113,7 @@ func TestReport(t *testing.T) {
 	one := table{name: "one", title: "First", notes: []string{"A note."}, columns: []string{"case", "ours", holdsColumn}}
 	one.add("a", "1.5", verdict(true))
 	one.add("b", "2.5", verdict(false))
-	if failed := notHolding([]table{one}); !slices.Equal(failed, []string{"one: b"}) {
+	if failed := withVerdict([]table{one}, no); !slices.Equal(failed, []string{"one: b"}) {
 		t.Errorf("not holding: %q", failed)
 	}
 	dir := t.TempDir()

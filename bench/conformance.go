@@ -33,7 +33,6 @@ const (
 // sides, and against the plain reference.
 func conformance(s settings) (table, error) {
 	t := table{
-		name: "conformance", title: "1. Same numbers",
 		notes: []string{
 			fmt.Sprintf("The whole network and %d random subnetworks of each, at the network's own input size and smaller ones, one and two images at once, "+
 				"batch norm folded and not, with statistics of the subnetwork's own. A difference is the largest of any logit, divided by the largest logit, and the worst of all "+
@@ -44,7 +43,7 @@ func conformance(s settings) (table, error) {
 	}
 	version, err := fetchChecker()
 	if err != nil {
-		t.notes = append(t.notes, "The checker of the onnx project did not run: "+err.Error()+".")
+		t.skip("checker of the onnx project", err)
 	} else {
 		t.notes = append(t.notes, "Checker: the full check of onnx "+version+" on the random subnetworks.")
 	}
@@ -64,7 +63,6 @@ func conformance(s settings) (table, error) {
 
 // What the checker says of models.
 const (
-	missing  = "missing"
 	accepted = "accepted"
 	refused  = "refused"
 )
@@ -79,7 +77,7 @@ type conformity struct {
 }
 
 func conform(name string, seed uint64, check bool) (conformity, error) {
-	c := conformity{effect: math.Inf(1), extracted: true, threads: true, checker: missing}
+	c := conformity{effect: math.Inf(1), extracted: true, threads: true, checker: skipped}
 	set, err := loadNetwork(name, seed)
 	if err != nil {
 		return c, err

@@ -33,7 +33,6 @@ const (
 // memory measures processes that hold one or twelve subnetworks.
 func memory(s settings) (table, error) {
 	t := table{
-		name: "memory", title: "5. Memory",
 		notes: []string{fmt.Sprintf("Resident memory of a process of its own for each, the median of seven, in MiB, without huge pages, with batch-norm statistics of its own for every subnetwork, after one inference of every subnetwork on one thread: mobilenet_v2 at 224×224 alone, and "+
 			"with %d random subnetworks beside it, twelve in all. Anonymous is the part that is no file, such as the program itself and ONNX Runtime's library.", manySubnets-1)},
 		columns: []string{"holding", "ours", "theirs", "ours anonymous", "theirs anonymous", "limit", holdsColumn},
@@ -98,7 +97,10 @@ func memorySubnets(n *supernet.Network, seed uint64) ([]supernet.Subnet, error) 
 func modelFile(dir string, i int) string { return filepath.Join(dir, fmt.Sprintf("%d.onnx", i)) }
 
 // usage is what a process takes, in bytes.
-type usage struct{ Resident, Anonymous int64 }
+type usage struct {
+	Resident, Anonymous int64
+	Peak                int64 // of Resident
+}
 
 // childVerb makes this program measure itself; nobody types it.
 const childVerb = "memory-child"
@@ -261,6 +263,8 @@ func ownUsage() (usage, error) {
 		switch words[0] {
 		case "VmRSS:":
 			u.Resident = kib << 10
+		case "VmHWM:":
+			u.Peak = kib << 10
 		case "RssAnon:":
 			u.Anonymous = kib << 10
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,7 @@ type table struct {
 const (
 	holdsColumn = "holds"
 	yes, no     = "yes", "**no**"
+	skipped     = "skipped" // what it takes is missing
 )
 
 func verdict(holds bool) string {
@@ -40,13 +42,24 @@ func verdict(holds bool) string {
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
-// notHolding lists the rows whose limit does not hold.
-func notHolding(tables []table) []string {
+// skip adds a row that says that a case did not run, and a note that says why. The
+// columns must be there.
+func (t *table) skip(name string, why error) {
+	row := make([]string, len(t.columns))
+	row[0], row[slices.Index(t.columns, holdsColumn)] = name, skipped
+	t.add(row...)
+	if note := fmt.Sprintf("Skipped: %v.", why); !slices.Contains(t.notes, note) {
+		t.notes = append(t.notes, note)
+	}
+}
+
+// withVerdict lists the rows with a verdict.
+func withVerdict(tables []table, verdict string) []string {
 	var list []string
 	for _, t := range tables {
 		for _, row := range t.rows {
 			for i, cell := range row {
-				if t.columns[i] == holdsColumn && cell == no {
+				if t.columns[i] == holdsColumn && cell == verdict {
 					list = append(list, t.name+": "+row[0])
 				}
 			}
@@ -78,7 +91,7 @@ func writeReport(dir string, tables []table) error {
 	}
 	page := filepath.Join(dir, "bench.md")
 	err := atomicfile.Write(page, func(w io.Writer) error {
-		fmt.Fprint(w, "# Beside ONNX Runtime\n\nThe last run of `cd bench && go run . all`, which writes this page and [bench.csv](bench.csv).\n")
+		fmt.Fprint(w, "# Beside ONNX Runtime and PyTorch\n\nThe last run of `cd bench && go run . all`, which writes this page and [bench.csv](bench.csv).\n")
 		for _, t := range tables {
 			if _, err := fmt.Fprintf(w, "\n%s", t.markdown()); err != nil {
 				return err
@@ -112,11 +125,28 @@ func environment(s settings) table {
 	t.add("vector extensions", vectorExtensions())
 	t.add("load when the run ended", loadAverage())
 	t.add("Go", runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH)
-	t.add("ONNX Runtime", ort.GetVersion())
+	t.add("ONNX Runtime", peerVersionHere())
+	t.add("PyTorch", torchVersionHere())
 	t.add("time for each speed comparison", s.box.String())
 	t.add("seed", strconv.FormatUint(s.seed, 10))
 	t.add("date", time.Now().UTC().Format(time.DateOnly))
 	return t
+}
+
+// What versions are compared with, if they are there.
+func peerVersionHere() string {
+	if !ort.IsInitialized() {
+		return "none"
+	}
+	return ort.GetVersion()
+}
+
+func torchVersionHere() string {
+	version, err := findTorch()
+	if err != nil {
+		return "none"
+	}
+	return version
 }
 
 func cpuModel() string { return cpuInfo("model name") }

@@ -1,15 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 )
 
-// How samples are taken. Both sides keep threads that wait for work a while before
+// How samples are taken. All sides keep threads that wait for work a while before
 // they sleep, and leave the caches full of their own, so that sides take turns in
 // blocks of several runs, with a pause before and the first run not counted.
 //
@@ -25,50 +25,74 @@ const (
 	quietWait = 0.03 // share of its time that a quiet block waits for cores
 )
 
+// pace is how long a turn is, and how many there are at least. Warm tells that the
+// first run of a turn does not count: what the caches hold matters where runs are
+// short.
+type pace struct {
+	warm         bool
+	runs, rounds int
+	time         time.Duration
+}
+
+var shortRuns = pace{warm: true, runs: blockRuns, rounds: minRounds, time: blockTime}
+
+// side is one of those compared. Process is where its threads are, as /proc names
+// it; empty is this one.
+type side struct {
+	run     func() error
+	process string
+}
+
 // samples are the times of single runs on one side, by block.
 type samples [][]time.Duration
 
-// measured is both sides of a comparison, round by round.
+// measured is all sides of a comparison, round by round.
 type measured struct {
-	ours, theirs  samples
-	cpu           []float64 // ratio of CPU time, by round
-	quiet, rounds int       // how many rounds were quiet, and how many there were
+	sides         []samples
+	cpu           [][]float64 // seconds on cores of a run, by side and round
+	quiet, rounds int         // how many rounds were quiet, and how many there were
 }
 
-// sides takes turns for a while: a block here, a block there.
-func sides(box time.Duration, ours func(), theirs func() error) (measured, error) {
+// takeTurns has sides take turns for a while: a block here, a block there.
+func takeTurns(box time.Duration, p pace, sides ...side) (measured, error) {
 	var all, quiet measured
 	start := time.Now()
 	for round := 0; ; round++ {
 		switch spent := time.Since(start); {
-		case spent >= box && quiet.rounds >= minRounds:
+		case spent >= box && quiet.rounds >= p.rounds:
 			quiet.quiet, quiet.rounds = quiet.rounds, all.rounds
 			return quiet, nil
-		case spent >= patience*box && all.rounds >= minRounds:
+		case spent >= patience*box && all.rounds >= p.rounds:
 			all.quiet = quiet.rounds
 			return all, nil
 		}
-		x, err := takeBlock(func() error { ours(); return nil })
-		if err != nil {
-			return measured{}, err
-		}
-		y, err := takeBlock(theirs)
-		if err != nil {
-			return measured{}, err
+		blocks := make([]block, len(sides))
+		calm := true
+		for i, s := range sides {
+			var err error
+			if blocks[i], err = p.take(s); err != nil {
+				return measured{}, err
+			}
+			calm = calm && blocks[i].quiet
 		}
 		if round == 0 { // it warms up
 			continue
 		}
-		all.add(x, y)
-		if x.quiet && y.quiet {
-			quiet.add(x, y)
+		all.add(blocks)
+		if calm {
+			quiet.add(blocks)
 		}
 	}
 }
 
-func (m *measured) add(ours, theirs block) {
-	m.ours, m.theirs = append(m.ours, ours.times), append(m.theirs, theirs.times)
-	m.cpu = append(m.cpu, float64(ours.cpu)/float64(theirs.cpu))
+func (m *measured) add(blocks []block) {
+	if m.sides == nil {
+		m.sides, m.cpu = make([]samples, len(blocks)), make([][]float64, len(blocks))
+	}
+	for i, b := range blocks {
+		m.sides[i] = append(m.sides[i], b.times)
+		m.cpu[i] = append(m.cpu[i], b.cpu.Seconds())
+	}
 	m.rounds++
 }
 
@@ -79,40 +103,36 @@ type block struct {
 	quiet bool          // nobody else wanted the cores
 }
 
-func takeBlock(run func() error) (block, error) {
+func (p pace) take(s side) (block, error) {
 	time.Sleep(pause)
-	if err := run(); err != nil {
-		return block{}, err
+	if p.warm {
+		if err := s.run(); err != nil {
+			return block{}, err
+		}
 	}
 	var b block
-	cpu, waited, start := cpuTime(), waitTime(), time.Now()
-	for len(b.times) < blockRuns || time.Since(start) < blockTime {
+	before, start := threadsOf(s.process), time.Now()
+	for len(b.times) < p.runs || time.Since(start) < p.time {
 		before := time.Now()
-		if err := run(); err != nil {
+		if err := s.run(); err != nil {
 			return block{}, err
 		}
 		b.times = append(b.times, time.Since(before))
 	}
-	spent := time.Since(start)
-	b.cpu = (cpuTime() - cpu) / time.Duration(len(b.times))
-	b.quiet = (waitTime() - waited).Seconds() <= quietWait*spent.Seconds()
+	spent, after := time.Since(start), threadsOf(s.process)
+	b.cpu = (after.ran - before.ran) / time.Duration(len(b.times))
+	b.quiet = (after.waited - before.waited).Seconds() <= quietWait*spent.Seconds()
 	return b, nil
 }
 
-// cpuTime is how long threads of this process have run.
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
+// threadTime is how long the threads of a process ran, and how long they could
+// have run and had no core.
+type threadTime struct{ ran, waited time.Duration }
 
-// waitTime is how long threads of this process could have run and had no core.
-func waitTime() (total time.Duration) {
-	files, err := filepath.Glob("/proc/self/task/*/schedstat")
+func threadsOf(process string) (total threadTime) {
+	files, err := filepath.Glob(filepath.Join("/proc", cmp.Or(process, "self"), "task", "*", "schedstat"))
 	if err != nil {
-		return 0
+		return threadTime{}
 	}
 	for _, name := range files {
 		text, err := os.ReadFile(name)
@@ -121,7 +141,8 @@ func waitTime() (total time.Duration) {
 		}
 		var ran, waited time.Duration
 		if _, err := fmt.Sscan(string(text), &ran, &waited); err == nil {
-			total += waited
+			total.ran += ran
+			total.waited += waited
 		}
 	}
 	return total
@@ -134,12 +155,21 @@ func (s samples) at(share float64) time.Duration {
 	return all[int(share*float64(len(all)-1)+0.5)]
 }
 
-// ratio is the median over rounds of the ratio of both sides' medians in that
+// ratio is the median over rounds of the ratio of two sides' medians in that
 // round: what slows the machine down for a while slows both.
-func (m measured) ratio() float64 {
-	ratios := make([]float64, len(m.ours))
+func (m measured) ratio(a, b int) float64 {
+	ratios := make([]float64, len(m.sides[a]))
 	for i := range ratios {
-		ratios[i] = float64(samples{m.ours[i]}.at(0.5)) / float64(samples{m.theirs[i]}.at(0.5))
+		ratios[i] = float64(samples{m.sides[a][i]}.at(0.5)) / float64(samples{m.sides[b][i]}.at(0.5))
+	}
+	return median(ratios)
+}
+
+// cpuRatio is the same of the time on cores.
+func (m measured) cpuRatio(a, b int) float64 {
+	ratios := make([]float64, len(m.cpu[a]))
+	for i := range ratios {
+		ratios[i] = m.cpu[a][i] / m.cpu[b][i]
 	}
 	return median(ratios)
 }

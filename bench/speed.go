@@ -35,7 +35,6 @@ const (
 // speed measures single images on both sides.
 func speed(s settings) (table, error) {
 	t := table{
-		name: "speed", title: "3. Speed",
 		notes: []string{fmt.Sprintf("One image of 224×224 at a time, the same weights on both sides, in one process. Sides take turns in blocks of %v or more; times are medians of "+
 			"single runs, the ratio ours/theirs is the median over rounds of the ratio of a round's medians, best that of the fastest runs. CPU time, on one thread, is the ratio of what was "+
 			"spent on the core, which others on the machine disturb less. Rounds in which threads had to wait for a core do not count, where %d others are left (rounds: quiet/all). ONNX Runtime has all graph "+
@@ -100,7 +99,7 @@ func (t *table) race(name string, set *weights.Set, model *nn.Model, sub superne
 	session := nn.NewSession(threads)
 	defer session.Close()
 
-	m, err := sides(box, func() { session.Run(p.program, y, x) }, other.run)
+	m, err := takeTurns(box, shortRuns, side{run: func() error { session.Run(p.program, y, x); return nil }}, side{run: other.run})
 	if err != nil {
 		return 0, err
 	}
@@ -108,7 +107,7 @@ func (t *table) race(name string, set *weights.Set, model *nn.Model, sub superne
 	if d := difference(y, other.out.GetData()); d > maxDifference {
 		return 0, fmt.Errorf("%s %s: outputs differ by %.1e", name, sub, d)
 	}
-	r, ours, theirs := m.ratio(), m.ours, m.theirs
+	r, ours, theirs := m.ratio(0, 1), m.sides[0], m.sides[1]
 	ms := func(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1e3) }
 	rate := func(d time.Duration) string {
 		return fmt.Sprintf("%.0f", 2*float64(p.program.View().Costs().MACs)/d.Seconds()/1e9)
@@ -121,7 +120,7 @@ func (t *table) race(name string, set *weights.Set, model *nn.Model, sub superne
 	cpu := "" // threads that wait for work by turning round would count
 	if threads == 1 {
 		name += ", 1 thread"
-		cpu = fmt.Sprintf("%.3f", median(m.cpu))
+		cpu = fmt.Sprintf("%.3f", m.cpuRatio(0, 1))
 	} else {
 		name += fmt.Sprintf(", %d threads", threads)
 	}

@@ -22,7 +22,6 @@ const (
 // the one before, on one thread.
 func switching(s settings) (table, error) {
 	t := table{
-		name: "switch", title: "4. Switching",
 		notes: []string{fmt.Sprintf("%d subnetworks of mobilenet_v2 at 224×224, %d switches between them in random order, one thread. To switch is to find the program of a "+
 			"subnetwork and run it: found is the time to look it up by the subnetwork; the inference after a switch is compared with the same program's inference after itself, "+
 			"median over all, caches included. ONNX Runtime keeps a session for each, or makes one.", manySubnets, switches)},

@@ -94,7 +94,7 @@ func (d *DepthwiseGradient) Run() {
 					pix: uintptr(4 * xs.Pixel), row: uintptr(4 * xs.Row),
 					nx: uintptr(now.x), ny: uintptr(now.y), nn: uintptr(now.n),
 					g: pointer(d.G.Data, 0), gtap: uintptr(4 * PadChannels(d.G.Channels)),
-					end: uintptr(4 * channels),
+					end: uintptr(4 * channels), left: uintptr(now.n),
 				}
 				if d.Kernel != 3 && d.Kernel != 5 {
 					tapGradientGeneric(d.Kernel, &args)
@@ -117,7 +117,7 @@ func (d *DepthwiseGradient) Run() {
 }
 
 // depthwiseMACs bounds one call of the kernels of depthwise gradients.
-const depthwiseMACs = 1 << 20
+const depthwiseMACs = 1 << 19
 
 // DepthwiseInputGradient computes the gradient of a depthwise convolution's
 // input DX, [N][H][W][XLd], from that of its output, or adds it to what DX

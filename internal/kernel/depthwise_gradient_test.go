@@ -114,18 +114,21 @@ func TestDepthwiseGradients(t *testing.T) {
 			step = 5
 		}
 		for _, tc := range depthwiseShapes {
-			for c := 1; c <= 5*16+1; c += step + r.IntN(5) {
+			for c := 1; c <= 5*16+1; c += 3*step + r.IntN(5) {
 				tc.n, tc.h, tc.w, tc.c, tc.more = 1+r.IntN(2), 1+r.IntN(5), 1+r.IntN(7), c, r.IntN(20)
 				tc.loose, tc.accumulate = r.IntN(2) == 0, r.IntN(2) == 0
 				tc.weights(t, r, v)
 				tc.inputs(t, r, v)
 			}
 			for w := 1; w <= 3*14+2; w += step {
-				tc.n, tc.h, tc.w, tc.c, tc.more = 1, 1+r.IntN(6), w, 1+r.IntN(26), 0
+				tc.n, tc.h, tc.w, tc.c, tc.more = 1, 1+r.IntN(4), w, 1+r.IntN(26), 0
+				if tc.pad != tc.kernel/2 && w%4 != 0 {
+					continue // plain Go
+				}
 				tc.inputs(t, r, v)
 			}
 		}
-		depthwiseGradientCase{n: 2, h: 40, w: 40, c: 136, kernel: 5, stride: 1}.weights(t, r, v) // several calls
+		depthwiseGradientCase{n: 2, h: 20, w: 20, c: 72, kernel: 5, stride: 1}.weights(t, r, v) // several calls
 	})
 }
 

@@ -238,3 +238,21 @@ func (v Variant) vector(op vectorOp, p *vectorArgs) {
 		vectorsGeneric(op, p)
 	}
 }
+
+// transposeBlocks runs transposeGeneric's loop.
+func transposeBlocks(p *transposeArgs) {
+	if Best() == Generic {
+		transposeGeneric(p)
+	} else {
+		transposeAVX2(p)
+	}
+}
+
+// squares runs squaresGeneric's loop.
+func squares(p *vectorArgs) {
+	if Best() == Generic {
+		squaresGeneric(p)
+	} else {
+		squaresAVX2(p)
+	}
+}

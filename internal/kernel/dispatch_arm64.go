@@ -94,18 +94,55 @@ func (v Variant) winogradOutput(p *winogradOutput) {
 }
 
 // gradient runs gradientGeneric's loop nest.
-func (v Variant) gradient(rows, width int, p *gradientArgs) { gradientGeneric(rows, width, p) }
+func (v Variant) gradient(rows, width int, p *gradientArgs) {
+	if v == NEON {
+		gradientNEON(rows, width, p)
+	} else {
+		gradientGeneric(rows, width, p)
+	}
+}
 
 // tapGradient runs tapGradientGeneric's loop nest.
-func (v Variant) tapGradient(kernel int, p *tapGradientArgs) { tapGradientGeneric(kernel, p) }
+func (v Variant) tapGradient(kernel int, p *tapGradientArgs) {
+	if v == NEON {
+		tapGradientNEON(kernel, p)
+	} else {
+		tapGradientGeneric(kernel, p)
+	}
+}
 
 // pixels runs pixelsGeneric's loop nest.
-func (v Variant) pixels(op pixelOp, act Activation, p *pixelArgs) { pixelsGeneric(op, act, p) }
+func (v Variant) pixels(op pixelOp, act Activation, p *pixelArgs) {
+	if v != NEON {
+		pixelsGeneric(op, act, p)
+		return
+	}
+	if !act.smooth() {
+		act = 0
+	}
+	pixelsNEON(op, act, p)
+}
 
 // vector runs vectorsGeneric's loop.
-func (v Variant) vector(op vectorOp, p *vectorArgs) { vectorsGeneric(op, p) }
+func (v Variant) vector(op vectorOp, p *vectorArgs) {
+	if v == NEON {
+		vectorsNEON(op, p)
+	} else {
+		vectorsGeneric(op, p)
+	}
+}
 
 // depthwiseBack runs depthwiseBackGeneric's loop nest.
 func (v Variant) depthwiseBack(kernel, outputs int, p *windowArgs) {
-	depthwiseBackGeneric(kernel, outputs, p)
+	if v == NEON {
+		depthwiseBackNEON(kernel, outputs, p)
+	} else {
+		depthwiseBackGeneric(kernel, outputs, p)
+	}
 }
+
+// transposeBlocks runs transposeGeneric's loop.
+func transposeBlocks(p *transposeArgs) { transposeGeneric(p) }
+
+// squares runs squaresGeneric's loop.
+func squares(p *vectorArgs) { squaresGeneric(p) }

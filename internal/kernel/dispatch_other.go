@@ -44,3 +44,9 @@ func (v Variant) vector(op vectorOp, p *vectorArgs) { vectorsGeneric(op, p) }
 func (v Variant) depthwiseBack(kernel, outputs int, p *windowArgs) {
 	depthwiseBackGeneric(kernel, outputs, p)
 }
+
+// transposeBlocks runs transposeGeneric's loop.
+func transposeBlocks(p *transposeArgs) { transposeGeneric(p) }
+
+// squares runs squaresGeneric's loop.
+func squares(p *vectorArgs) { squaresGeneric(p) }

@@ -61,6 +61,19 @@
 // those of the direct sum, so nothing is stored twice, and a subnetwork still
 // runs in place. The choice depends on the output size and the channels that
 // run, so a strip of an image may round otherwise than the image as a whole.
+//
+// # Training
+//
+// The operations of training run on one thread, each on a chunk of images that
+// fits its cache; dividing the batch is the caller's. Maps are kept as they are
+// before their batch norm: [Normalise] applies it, with its activation, into an
+// image with a border of zeros, on which a convolution needs no padding;
+// [Moments] makes the statistics of its outputs. Backwards, [NormGradient] leads
+// through batch norm and activation, [ConvGradient] and [DepthwiseGradient] add
+// up the gradients of weights, in the layout of the weights, and
+// [ConvInputGradient] and [DepthwiseInputGradient] lead on to the inputs, with
+// the weights that [ConvWeights.Transpose] and [DepthwiseWeights.Flip] turn round
+// once a step. [Strides] say where the pixels of all of these lie.
 package kernel
 
 //go:generate go run ./gen -out .

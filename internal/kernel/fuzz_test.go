@@ -54,3 +54,39 @@ func FuzzDepthwise(f *testing.F) {
 		}
 	})
 }
+
+// FuzzGradients does the same for the gradients of convolutions.
+func FuzzGradients(f *testing.F) {
+	f.Add(uint64(1), uint16(7), uint16(7), uint16(16), uint16(24), uint8(3), uint8(1), uint8(1), uint8(1))
+	f.Add(uint64(2), uint16(12), uint16(12), uint16(30), uint16(20), uint8(1), uint8(1), uint8(0), uint8(1))
+	f.Add(uint64(3), uint16(5), uint16(15), uint16(16), uint16(16), uint8(3), uint8(2), uint8(1), uint8(3))
+	f.Fuzz(func(t *testing.T, seed uint64, h, w, cin, cout uint16, kernel, stride, pad, groups uint8) {
+		g := gradientCase{
+			n: 1 + int(seed%3), oh: 1 + int(h%13), ow: 1 + int(w%17), kernel: 1 + int(kernel%5), stride: 1 + int(stride%3), groups: 1 + int(groups%3),
+			coutMore: int(seed % 7), tight: seed%5 == 0, loose: seed%2 == 0,
+		}
+		g.cin, g.cout = g.groups*(1+int(cin%60)), g.groups*(1+int(cout%70))
+		if g.groups == 1 {
+			g.cinMore = int(seed % 4)
+		}
+		for g.n*g.oh*g.ow*g.cin*g.cout/g.groups*g.kernel*g.kernel > 1<<19 {
+			g.oh, g.ow, g.kernel = (g.oh+1)/2, (g.ow+1)/2, min(g.kernel, 3)
+			if g.oh == 1 && g.ow == 1 {
+				break
+			}
+		}
+		i := inputGradientCase{
+			n: g.n, h: g.oh + 2, w: g.ow + 2, cin: g.cin, cout: g.cout, kernel: g.kernel, stride: g.stride, pad: int(pad) % g.kernel, groups: g.groups,
+			cinMore: g.cinMore, ldMore: 8 * int(seed%2), accumulate: seed%3 == 0, border: seed%4 < 2,
+		}
+		d := depthwiseGradientCase{
+			n: g.n, h: g.oh, w: g.ow, c: g.cin, more: int(seed % 9), kernel: g.kernel, stride: g.stride, pad: i.pad, loose: g.loose, accumulate: i.accumulate,
+		}
+		for _, v := range Variants() {
+			g.run(t, rand.New(rand.NewPCG(seed, 0)), v)
+			i.run(t, rand.New(rand.NewPCG(seed, 1)), v)
+			d.weights(t, rand.New(rand.NewPCG(seed, 2)), v)
+			d.inputs(t, rand.New(rand.NewPCG(seed, 3)), v)
+		}
+	})
+}

@@ -29,7 +29,9 @@ type ConvGradient struct {
 }
 
 // ScratchLen returns the floats of Scratch.
-func (c *ConvGradient) ScratchLen() int { return gradientMost * 3 * panelWidth }
+func (c *ConvGradient) ScratchLen() int {
+	return max(gradientMost*3*panelWidth, exchangeLen(c.Cin, min(c.Cout, exchangeMost)))
+}
 
 // gradientArgs is what a kernel of weight gradients is called with: tiles of
 // input channels by output channels, summed over boxes of pixels. Strides are
@@ -112,7 +114,11 @@ func (c *ConvGradient) Run() {
 		p.plain()
 		return
 	}
-	p.run()
+	if p.exchanged() {
+		p.runExchanged()
+	} else {
+		p.run()
+	}
 }
 
 // gradientPlan is a running ConvGradient.
@@ -122,6 +128,9 @@ type gradientPlan struct {
 	kernel, stride, groups int
 	xs, ys                 Strides
 }
+
+// reach returns how many inputs the windows of n outputs cover.
+func (p *gradientPlan) reach(n int) int { return (n-1)*p.stride + p.kernel }
 
 // gradientPixels is the pixels summed in registers before they are added to the
 // gradient: enough to make that rare, few enough for the output gradients of a
@@ -177,7 +186,7 @@ func (p *gradientPlan) box(args gradientArgs, pixels, x, y, first, out, rows, ta
 	end := PadChannels(out)
 	// Output gradients that many tiles read are copied first: close together they
 	// stay in the first-level cache.
-	pack := p.kernel*taps*evenly(rows, p.v.gradientTile(2*panelWidth)) >= gradientPacked && len(p.c.Scratch) >= p.c.ScratchLen()
+	pack := p.kernel*taps*rows >= gradientPacked && len(p.c.Scratch) >= p.c.ScratchLen()
 	for ch := 0; ch < end; {
 		width := p.v.tileWidth(end - ch)
 		q := args
@@ -202,9 +211,9 @@ func (p *gradientPlan) box(args gradientArgs, pixels, x, y, first, out, rows, ta
 	}
 }
 
-// gradientPacked is how many tiles must read output gradients for copying them
-// to be worth it.
-const gradientPacked = 4
+// gradientPacked is how many input channels, of all taps, must be multiplied by
+// output gradients for copying those to be worth it.
+const gradientPacked = 64
 
 // pack copies the output gradients of a box, n channels from y on, into scratch,
 // ld apart, and makes args read them there.

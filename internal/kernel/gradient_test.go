@@ -178,7 +178,7 @@ func TestConvGradient(t *testing.T) {
 			{kernel: 1, stride: 2}, {kernel: 2, stride: 2}, {kernel: 3, stride: 1}, {kernel: 3, stride: 2}, {kernel: 5, stride: 1}, {kernel: 7, stride: 2}, {kernel: 3, stride: 3},
 		} {
 			for range 6 {
-				tc.n, tc.oh, tc.ow, tc.groups = 1+r.IntN(3), 1+r.IntN(4), 1+r.IntN(6), 1
+				tc.n, tc.oh, tc.ow, tc.groups = 1+r.IntN(2), 1+r.IntN(3), 1+r.IntN(4), 1
 				tc.cin, tc.cout, tc.cinMore, tc.coutMore = 1+r.IntN(20), 1+r.IntN(50), r.IntN(2), r.IntN(9)
 				tc.tight, tc.loose = r.IntN(2) == 0, r.IntN(2) == 0
 				tc.run(t, r, v)
@@ -189,11 +189,14 @@ func TestConvGradient(t *testing.T) {
 				tc.run(t, r, v)
 			}
 		}
+		for _, cin := range []int{16, 21, 40, 136} { // few output channels
+			gradientCase{n: 2, oh: 9, ow: 9, cin: cin, cout: 1 + r.IntN(24), kernel: 1, stride: 1 + cin%2, groups: 1, cinMore: r.IntN(3), coutMore: r.IntN(20), loose: cin < 40}.run(t, r, v)
+		}
 		// More pixels than are summed at once, in rows and not.
-		gradientCase{n: 3, oh: 20, ow: 20, cin: 17, cout: 24, kernel: 1, stride: 1, groups: 1}.run(t, r, v)
-		gradientCase{n: 2, oh: 20, ow: 20, cin: 7, cout: 24, kernel: 3, stride: 1, groups: 1}.run(t, r, v)
+		gradientCase{n: 3, oh: 20, ow: 20, cin: 15, cout: 24, kernel: 1, stride: 1, groups: 1}.run(t, r, v)
+		gradientCase{n: 2, oh: 16, ow: 15, cin: 5, cout: 12, kernel: 3, stride: 1, groups: 1}.run(t, r, v)
 		gradientCase{n: 1, oh: 1, ow: 600, cin: 3, cout: 16, kernel: 3, stride: 2, groups: 1, tight: true}.run(t, r, v)
-		gradientCase{n: 150, oh: 2, ow: 2, cin: 30, cout: 40, kernel: 3, stride: 1, groups: 1}.run(t, r, v)
+		gradientCase{n: 75, oh: 2, ow: 2, cin: 30, cout: 8, kernel: 3, stride: 1, groups: 1}.run(t, r, v)
 	})
 }
 
@@ -238,6 +241,13 @@ func TestTranspose(t *testing.T) {
 			t.Errorf("%v: transposed to %d×%d×%d", tc, dst.Cout, dst.Cin, dst.Taps)
 		}
 	}
+	from, got, want := random(r, 3*300), make([]float32, 3*256), make([]float32, 3*256)
+	args := transposeArgs{src: pointer(from, 0), dst: pointer(got, 0), step: 4 * 300, n: 3}
+	transposeBlocks(&args)
+	args.dst = pointer(want, 0)
+	transposeGeneric(&args)
+	equalBits(t, "blocks", got, want, 1, len(want), 0, 0)
+
 	src := PackConv(4, 6, 9, make([]float32, 216))
 	mustPanic(t, "shape", func() { src.Transpose(src, 1) })
 	mustPanic(t, "range", func() { NewTransposed(src, 1).TransposePanels(src, 1, 0, 2) })
@@ -247,7 +257,7 @@ func TestTranspose(t *testing.T) {
 	for i := range raw {
 		flipped[i/9*9+8-i%9] = raw[i]
 	}
-	want := PackDepthwise(13, 9, flipped).Data
+	want = PackDepthwise(13, 9, flipped).Data
 	equalBits(t, "flip", NewFlipped(PackDepthwise(13, 9, raw)).Data, want, 1, len(want), 0, 0)
 	mustPanic(t, "flip", func() { PackDepthwise(13, 9, raw).Flip(PackDepthwise(12, 9, raw[9:])) })
 }
@@ -332,13 +342,16 @@ func TestConvInputGradient(t *testing.T) {
 		r := newRand(t, 43)
 		for _, tc := range convShapes {
 			tc := inputGradientCase{kernel: tc.kernel, stride: max(tc.stride, 1), pad: tc.pad}
-			rounds := 10
+			rounds := 8
 			if testing.Short() {
 				rounds = 4
 			}
 			for i := range rounds {
-				tc.n, tc.h, tc.w, tc.groups = 1+r.IntN(3), 1+r.IntN(12), 1+r.IntN(40), 1
-				tc.cin, tc.cout, tc.cinMore, tc.coutMore = 1+r.IntN(50), 1+r.IntN(30), r.IntN(5), r.IntN(5)
+				tc.n, tc.h, tc.w, tc.groups = 1+r.IntN(2), 1+r.IntN(7), 1+r.IntN(12), 1
+				if i%4 == 3 {
+					tc.h, tc.w = 1+r.IntN(3), 20+r.IntN(20)
+				}
+				tc.cin, tc.cout, tc.cinMore, tc.coutMore = 1+r.IntN(50), 1+r.IntN(14), r.IntN(5), r.IntN(5)
 				tc.ldMore, tc.accumulate, tc.border = 8*r.IntN(2), i%2 == 0, i%4 < 2
 				tc.run(t, r, v)
 			}
@@ -348,8 +361,9 @@ func TestConvInputGradient(t *testing.T) {
 				tc.run(t, r, v)
 			}
 		}
-		inputGradientCase{n: 2, h: 12, w: 12, cin: 40, cout: 36, kernel: 3, stride: 1, pad: 1, groups: 1, accumulate: true, border: true}.run(t, r, v)
-		inputGradientCase{n: 2, h: 12, w: 12, cin: 40, cout: 36, kernel: 3, stride: 1, pad: 1, groups: 1}.run(t, r, v)
+		// Winograd's algorithm.
+		inputGradientCase{n: 1, h: 12, w: 12, cin: 40, cout: 36, kernel: 3, stride: 1, pad: 1, groups: 1, accumulate: true, border: true}.run(t, r, v)
+		inputGradientCase{n: 1, h: 12, w: 12, cin: 40, cout: 36, kernel: 3, stride: 1, pad: 1, groups: 1}.run(t, r, v)
 	})
 }
 

@@ -31,8 +31,8 @@ func slope64(a Activation, u float64) float64 {
 func pixelShape(r *rand.Rand, i int) (n, h, w, c int, loose bool) {
 	n, h, w, c, loose = 1+r.IntN(3), 1+r.IntN(4), 1+r.IntN(5), i%150+1, r.IntN(2) == 0
 	if i%10 == 0 {
-		h, w = 20+r.IntN(20), 20+r.IntN(20)
-		c = c%40 + 1
+		h, w = 15+r.IntN(20), 15+r.IntN(20)
+		c = c%20 + 1
 	}
 	return n, h, w, c, loose
 }

@@ -21,6 +21,7 @@ type vectorArgs struct {
 	w, v, g             unsafe.Pointer
 	n                   uintptr
 	rate, decay, factor float32
+	sums                unsafe.Pointer // vectorUnit of float64, for squares
 }
 
 // vectorUnit is what assembly divides slices by; the rest is left to Go.
@@ -137,14 +138,29 @@ func pair(name string, v Variant, op vectorOp, w, g []float32, factor float32) {
 
 // SumSquares returns the sum of the squares of x in float64.
 func SumSquares(x []float32) float64 {
-	var s [4]float64
-	for ; len(x) >= 4; x = x[4:] {
-		for l, v := range (*[4]float32)(x) {
-			s[l] += float64(float64(v) * float64(v))
+	var sums [vectorUnit]float64
+	whole := len(x) &^ (vectorUnit - 1)
+	for i := 0; i < whole; i += maxVector {
+		args := vectorArgs{g: pointer(x, i), n: uintptr(min(maxVector, whole-i)), sums: unsafe.Pointer(&sums)}
+		squares(&args)
+	}
+	for i, v := range x[whole:] {
+		sums[i] += float64(float64(v) * float64(v))
+	}
+	var sum float64
+	for _, s := range sums {
+		sum += s
+	}
+	return sum
+}
+
+// squaresGeneric is the loop that every kernel of SumSquares computes, in
+// float64: sums[i%32] += g[i]*g[i].
+func squaresGeneric(p *vectorArgs) {
+	sums := (*[vectorUnit]float64)(p.sums)
+	for g := unsafe.Slice((*float32)(p.g), p.n); len(g) > 0; g = g[vectorUnit:] {
+		for i, v := range (*[vectorUnit]float32)(g) {
+			sums[i] += float64(float64(v) * float64(v))
 		}
 	}
-	for _, v := range x {
-		s[0] += float64(float64(v) * float64(v))
-	}
-	return (s[0] + s[1]) + (s[2] + s[3])
 }

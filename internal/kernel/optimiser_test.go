@@ -3,6 +3,7 @@ package kernel
 import (
 	"math"
 	"testing"
+	"unsafe"
 )
 
 func TestOptimiser(t *testing.T) {
@@ -53,17 +54,29 @@ func TestOptimiser(t *testing.T) {
 			}
 			copy(e.data, e0)
 			AddScaled(v, e.data, x, -1.5)
-			var squares float64
+			var total float64
 			for i, got := range e.data {
-				squares += float64(got) * float64(got)
+				total += float64(got) * float64(got)
 				a, b := float64(e0[i]), float64(x[i])
 				if want := a - 1.5*b; !(math.Abs(float64(got)-want) <= 3*eps*(math.Abs(a)+2*math.Abs(b))) {
 					t.Fatalf("%d of %d: sum %v, want %v", i, n, got, want)
 				}
 			}
 			e.checkGuards(t)
-			if got := SumSquares(e.data); math.Abs(got-squares) > 1e-12*squares {
-				t.Errorf("sum of squares of %d: %v, want %v", n, got, squares)
+			if got := SumSquares(e.data); math.Abs(got-total) > 1e-12*total {
+				t.Errorf("sum of squares of %d: %v, want %v", n, got, total)
+			}
+			if n >= vectorUnit {
+				var got, want [vectorUnit]float64
+				args := vectorArgs{g: pointer(x, 0), n: uintptr(n &^ (vectorUnit - 1)), sums: unsafe.Pointer(&got)}
+				squares(&args)
+				args.sums = unsafe.Pointer(&want)
+				squaresGeneric(&args)
+				for i := range got {
+					if math.Abs(got[i]-want[i]) > 1e-12*want[i] {
+						t.Fatalf("%d squares, sum %d: %v, want %v", n, i, got[i], want[i])
+					}
+				}
 			}
 		}
 	})

@@ -1,6 +1,9 @@
 package kernel
 
-import "fmt"
+import (
+	"fmt"
+	"unsafe"
+)
 
 // NewTransposed returns the weights of the input gradient of a convolution of
 // the given number of groups, 1 if dense; see [ConvWeights.Transpose].
@@ -54,21 +57,39 @@ func (dst *ConvWeights) TransposePanels(src *ConvWeights, groups, from, to int) 
 	}
 }
 
+// transposeArgs is what the transposition of blocks is called with.
+type transposeArgs struct {
+	src, dst unsafe.Pointer
+	step     uintptr // bytes between blocks of src; those of dst follow each other
+	n        uintptr
+}
+
+// transposeGeneric is the loop that every kernel computes: for b < n and
+// i, j < 16, dst[b][j][i] = src[b][i][j].
+func transposeGeneric(p *transposeArgs) {
+	const block = panelWidth * panelWidth
+	for b := range p.n {
+		d, s := (*[block]float32)(unsafe.Add(p.dst, 4*block*b)), (*[block]float32)(unsafe.Add(p.src, p.step*b))
+		for i := range panelWidth {
+			for j := range panelWidth {
+				d[j*panelWidth+i] = s[i*panelWidth+j]
+			}
+		}
+	}
+}
+
 // transposeTap writes the rows of one tap of a panel: input channels from first
 // on of src, lanes of them, for every output channel of src.
 func transposeTap(rows []float32, src *ConvWeights, tap, first, lanes int) {
-	const block = panelWidth * panelWidth
-	for o := 0; o < src.Cout; o += panelWidth {
+	o := 0
+	if blocks := src.Cout / panelWidth; lanes == panelWidth && blocks > 0 {
+		o = blocks * panelWidth
+		args := transposeArgs{step: uintptr(4 * src.panelLen()), n: uintptr(blocks)}
+		args.dst, args.src = pointer(rows, 0), pointer(src.Data, tap+first*panelWidth)
+		transposeBlocks(&args)
+	}
+	for ; o < src.Cout; o += panelWidth {
 		in := src.Data[o/panelWidth*src.panelLen()+tap+first*panelWidth:]
-		if lanes == panelWidth && o+panelWidth <= src.Cout {
-			d, s := (*[block]float32)(rows[o*panelWidth:]), (*[block]float32)(in)
-			for i := range panelWidth {
-				for j := range panelWidth {
-					d[j*panelWidth+i] = s[i*panelWidth+j]
-				}
-			}
-			continue
-		}
 		for l := range lanes {
 			for j := range min(panelWidth, src.Cout-o) {
 				rows[(o+j)*panelWidth+l] = in[l*panelWidth+j]

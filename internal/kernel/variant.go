@@ -144,6 +144,8 @@ func (v Variant) gradientTile(width int) int {
 		case 16:
 			return 6
 		}
+	case NEON:
+		return 6
 	}
 	return 4
 }

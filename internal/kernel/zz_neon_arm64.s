@@ -8508,3 +8508,4499 @@ next:
 	CMP R14, R3
 	BNE vector
 	RET
+
+// func gradient1x8NEON(p *gradientArgs)
+TEXT ·gradient1x8NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD gradientArgs_x(R0), R1
+	MOVD gradientArgs_g(R0), R2
+	MOVD gradientArgs_tiles(R0), R3
+	MOVD (gradientArgs_xwalk+walk_pixel)(R0), R6
+	MOVD (gradientArgs_ywalk+walk_pixel)(R0), R7
+tile:
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	MOVD R1, R4
+	MOVD gradientArgs_y(R0), R5
+	MOVD gradientArgs_nn(R0), R10
+image:
+	MOVD gradientArgs_ny(R0), R9
+row:
+	MOVD gradientArgs_nx(R0), R8
+	PCALIGN $16
+pixel:
+	VLD1 (R5), [V0.S4, V1.S4]
+	ADD $0, R4, R16
+	VLD1R.P 4(R16), [V5.S4]
+	VFMLA V5.S4, V0.S4, V8.S4
+	VFMLA V5.S4, V1.S4, V9.S4
+	ADD R6, R4
+	ADD R7, R5
+	SUBS $1, R8, R8
+	BNE pixel
+	MOVD (gradientArgs_xwalk+walk_row)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R5
+	SUBS $1, R9, R9
+	BNE row
+	MOVD (gradientArgs_xwalk+walk_image)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R5
+	SUBS $1, R10, R10
+	BNE image
+	VLD1 (R2), [V0.S4, V1.S4]
+	WORD $0x4e20d508 // FADD V8.4S, V8.4S, V0.4S
+	WORD $0x4e21d529 // FADD V9.4S, V9.4S, V1.4S
+	VST1 [V8.S4, V9.S4], (R2)
+	ADD $64, R2
+	ADD $4, R1
+	SUBS $1, R3, R3
+	BNE tile
+	RET
+
+// func gradient2x8NEON(p *gradientArgs)
+TEXT ·gradient2x8NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD gradientArgs_x(R0), R1
+	MOVD gradientArgs_g(R0), R2
+	MOVD gradientArgs_tiles(R0), R3
+	MOVD (gradientArgs_xwalk+walk_pixel)(R0), R6
+	MOVD (gradientArgs_ywalk+walk_pixel)(R0), R7
+tile:
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	MOVD R1, R4
+	MOVD gradientArgs_y(R0), R5
+	MOVD gradientArgs_nn(R0), R10
+image:
+	MOVD gradientArgs_ny(R0), R9
+row:
+	MOVD gradientArgs_nx(R0), R8
+	PCALIGN $16
+pixel:
+	VLD1 (R5), [V0.S4, V1.S4]
+	ADD $0, R4, R16
+	VLD1R.P 4(R16), [V5.S4]
+	VLD1R.P 4(R16), [V6.S4]
+	VFMLA V5.S4, V0.S4, V8.S4
+	VFMLA V5.S4, V1.S4, V9.S4
+	VFMLA V6.S4, V0.S4, V10.S4
+	VFMLA V6.S4, V1.S4, V11.S4
+	ADD R6, R4
+	ADD R7, R5
+	SUBS $1, R8, R8
+	BNE pixel
+	MOVD (gradientArgs_xwalk+walk_row)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R5
+	SUBS $1, R9, R9
+	BNE row
+	MOVD (gradientArgs_xwalk+walk_image)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R5
+	SUBS $1, R10, R10
+	BNE image
+	VLD1 (R2), [V0.S4, V1.S4]
+	WORD $0x4e20d508 // FADD V8.4S, V8.4S, V0.4S
+	WORD $0x4e21d529 // FADD V9.4S, V9.4S, V1.4S
+	VST1 [V8.S4, V9.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4]
+	WORD $0x4e20d54a // FADD V10.4S, V10.4S, V0.4S
+	WORD $0x4e21d56b // FADD V11.4S, V11.4S, V1.4S
+	VST1 [V10.S4, V11.S4], (R2)
+	ADD $64, R2
+	ADD $8, R1
+	SUBS $1, R3, R3
+	BNE tile
+	RET
+
+// func gradient3x8NEON(p *gradientArgs)
+TEXT ·gradient3x8NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD gradientArgs_x(R0), R1
+	MOVD gradientArgs_g(R0), R2
+	MOVD gradientArgs_tiles(R0), R3
+	MOVD (gradientArgs_xwalk+walk_pixel)(R0), R6
+	MOVD (gradientArgs_ywalk+walk_pixel)(R0), R7
+tile:
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	MOVD R1, R4
+	MOVD gradientArgs_y(R0), R5
+	MOVD gradientArgs_nn(R0), R10
+image:
+	MOVD gradientArgs_ny(R0), R9
+row:
+	MOVD gradientArgs_nx(R0), R8
+	PCALIGN $16
+pixel:
+	VLD1 (R5), [V0.S4, V1.S4]
+	ADD $0, R4, R16
+	VLD1R.P 4(R16), [V5.S4]
+	VLD1R.P 4(R16), [V6.S4]
+	VLD1R.P 4(R16), [V7.S4]
+	VFMLA V5.S4, V0.S4, V8.S4
+	VFMLA V5.S4, V1.S4, V9.S4
+	VFMLA V6.S4, V0.S4, V10.S4
+	VFMLA V6.S4, V1.S4, V11.S4
+	VFMLA V7.S4, V0.S4, V12.S4
+	VFMLA V7.S4, V1.S4, V13.S4
+	ADD R6, R4
+	ADD R7, R5
+	SUBS $1, R8, R8
+	BNE pixel
+	MOVD (gradientArgs_xwalk+walk_row)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R5
+	SUBS $1, R9, R9
+	BNE row
+	MOVD (gradientArgs_xwalk+walk_image)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R5
+	SUBS $1, R10, R10
+	BNE image
+	VLD1 (R2), [V0.S4, V1.S4]
+	WORD $0x4e20d508 // FADD V8.4S, V8.4S, V0.4S
+	WORD $0x4e21d529 // FADD V9.4S, V9.4S, V1.4S
+	VST1 [V8.S4, V9.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4]
+	WORD $0x4e20d54a // FADD V10.4S, V10.4S, V0.4S
+	WORD $0x4e21d56b // FADD V11.4S, V11.4S, V1.4S
+	VST1 [V10.S4, V11.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4]
+	WORD $0x4e20d58c // FADD V12.4S, V12.4S, V0.4S
+	WORD $0x4e21d5ad // FADD V13.4S, V13.4S, V1.4S
+	VST1 [V12.S4, V13.S4], (R2)
+	ADD $64, R2
+	ADD $12, R1
+	SUBS $1, R3, R3
+	BNE tile
+	RET
+
+// func gradient4x8NEON(p *gradientArgs)
+TEXT ·gradient4x8NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD gradientArgs_x(R0), R1
+	MOVD gradientArgs_g(R0), R2
+	MOVD gradientArgs_tiles(R0), R3
+	MOVD (gradientArgs_xwalk+walk_pixel)(R0), R6
+	MOVD (gradientArgs_ywalk+walk_pixel)(R0), R7
+tile:
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	MOVD R1, R4
+	MOVD gradientArgs_y(R0), R5
+	MOVD gradientArgs_nn(R0), R10
+image:
+	MOVD gradientArgs_ny(R0), R9
+row:
+	MOVD gradientArgs_nx(R0), R8
+	PCALIGN $16
+pixel:
+	VLD1 (R5), [V0.S4, V1.S4]
+	VLD1 (R4), [V4.S4]
+	ADD $16, R4, R16
+	WORD $0x4f841008 // FMLA V8.4S, V0.4S, V4.S[0]
+	WORD $0x4f841029 // FMLA V9.4S, V1.4S, V4.S[0]
+	WORD $0x4fa4100a // FMLA V10.4S, V0.4S, V4.S[1]
+	WORD $0x4fa4102b // FMLA V11.4S, V1.4S, V4.S[1]
+	WORD $0x4f84180c // FMLA V12.4S, V0.4S, V4.S[2]
+	WORD $0x4f84182d // FMLA V13.4S, V1.4S, V4.S[2]
+	WORD $0x4fa4180e // FMLA V14.4S, V0.4S, V4.S[3]
+	WORD $0x4fa4182f // FMLA V15.4S, V1.4S, V4.S[3]
+	ADD R6, R4
+	ADD R7, R5
+	SUBS $1, R8, R8
+	BNE pixel
+	MOVD (gradientArgs_xwalk+walk_row)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R5
+	SUBS $1, R9, R9
+	BNE row
+	MOVD (gradientArgs_xwalk+walk_image)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R5
+	SUBS $1, R10, R10
+	BNE image
+	VLD1 (R2), [V0.S4, V1.S4]
+	WORD $0x4e20d508 // FADD V8.4S, V8.4S, V0.4S
+	WORD $0x4e21d529 // FADD V9.4S, V9.4S, V1.4S
+	VST1 [V8.S4, V9.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4]
+	WORD $0x4e20d54a // FADD V10.4S, V10.4S, V0.4S
+	WORD $0x4e21d56b // FADD V11.4S, V11.4S, V1.4S
+	VST1 [V10.S4, V11.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4]
+	WORD $0x4e20d58c // FADD V12.4S, V12.4S, V0.4S
+	WORD $0x4e21d5ad // FADD V13.4S, V13.4S, V1.4S
+	VST1 [V12.S4, V13.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4]
+	WORD $0x4e20d5ce // FADD V14.4S, V14.4S, V0.4S
+	WORD $0x4e21d5ef // FADD V15.4S, V15.4S, V1.4S
+	VST1 [V14.S4, V15.S4], (R2)
+	ADD $64, R2
+	ADD $16, R1
+	SUBS $1, R3, R3
+	BNE tile
+	RET
+
+// func gradient5x8NEON(p *gradientArgs)
+TEXT ·gradient5x8NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD gradientArgs_x(R0), R1
+	MOVD gradientArgs_g(R0), R2
+	MOVD gradientArgs_tiles(R0), R3
+	MOVD (gradientArgs_xwalk+walk_pixel)(R0), R6
+	MOVD (gradientArgs_ywalk+walk_pixel)(R0), R7
+tile:
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	MOVD R1, R4
+	MOVD gradientArgs_y(R0), R5
+	MOVD gradientArgs_nn(R0), R10
+image:
+	MOVD gradientArgs_ny(R0), R9
+row:
+	MOVD gradientArgs_nx(R0), R8
+	PCALIGN $16
+pixel:
+	VLD1 (R5), [V0.S4, V1.S4]
+	VLD1 (R4), [V4.S4]
+	ADD $16, R4, R16
+	VLD1R.P 4(R16), [V5.S4]
+	WORD $0x4f841008 // FMLA V8.4S, V0.4S, V4.S[0]
+	WORD $0x4f841029 // FMLA V9.4S, V1.4S, V4.S[0]
+	WORD $0x4fa4100a // FMLA V10.4S, V0.4S, V4.S[1]
+	WORD $0x4fa4102b // FMLA V11.4S, V1.4S, V4.S[1]
+	WORD $0x4f84180c // FMLA V12.4S, V0.4S, V4.S[2]
+	WORD $0x4f84182d // FMLA V13.4S, V1.4S, V4.S[2]
+	WORD $0x4fa4180e // FMLA V14.4S, V0.4S, V4.S[3]
+	WORD $0x4fa4182f // FMLA V15.4S, V1.4S, V4.S[3]
+	VFMLA V5.S4, V0.S4, V16.S4
+	VFMLA V5.S4, V1.S4, V17.S4
+	ADD R6, R4
+	ADD R7, R5
+	SUBS $1, R8, R8
+	BNE pixel
+	MOVD (gradientArgs_xwalk+walk_row)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R5
+	SUBS $1, R9, R9
+	BNE row
+	MOVD (gradientArgs_xwalk+walk_image)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R5
+	SUBS $1, R10, R10
+	BNE image
+	VLD1 (R2), [V0.S4, V1.S4]
+	WORD $0x4e20d508 // FADD V8.4S, V8.4S, V0.4S
+	WORD $0x4e21d529 // FADD V9.4S, V9.4S, V1.4S
+	VST1 [V8.S4, V9.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4]
+	WORD $0x4e20d54a // FADD V10.4S, V10.4S, V0.4S
+	WORD $0x4e21d56b // FADD V11.4S, V11.4S, V1.4S
+	VST1 [V10.S4, V11.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4]
+	WORD $0x4e20d58c // FADD V12.4S, V12.4S, V0.4S
+	WORD $0x4e21d5ad // FADD V13.4S, V13.4S, V1.4S
+	VST1 [V12.S4, V13.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4]
+	WORD $0x4e20d5ce // FADD V14.4S, V14.4S, V0.4S
+	WORD $0x4e21d5ef // FADD V15.4S, V15.4S, V1.4S
+	VST1 [V14.S4, V15.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4]
+	WORD $0x4e20d610 // FADD V16.4S, V16.4S, V0.4S
+	WORD $0x4e21d631 // FADD V17.4S, V17.4S, V1.4S
+	VST1 [V16.S4, V17.S4], (R2)
+	ADD $64, R2
+	ADD $20, R1
+	SUBS $1, R3, R3
+	BNE tile
+	RET
+
+// func gradient6x8NEON(p *gradientArgs)
+TEXT ·gradient6x8NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD gradientArgs_x(R0), R1
+	MOVD gradientArgs_g(R0), R2
+	MOVD gradientArgs_tiles(R0), R3
+	MOVD (gradientArgs_xwalk+walk_pixel)(R0), R6
+	MOVD (gradientArgs_ywalk+walk_pixel)(R0), R7
+tile:
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	MOVD R1, R4
+	MOVD gradientArgs_y(R0), R5
+	MOVD gradientArgs_nn(R0), R10
+image:
+	MOVD gradientArgs_ny(R0), R9
+row:
+	MOVD gradientArgs_nx(R0), R8
+	PCALIGN $16
+pixel:
+	VLD1 (R5), [V0.S4, V1.S4]
+	VLD1 (R4), [V4.S4]
+	ADD $16, R4, R16
+	VLD1R.P 4(R16), [V5.S4]
+	VLD1R.P 4(R16), [V6.S4]
+	WORD $0x4f841008 // FMLA V8.4S, V0.4S, V4.S[0]
+	WORD $0x4f841029 // FMLA V9.4S, V1.4S, V4.S[0]
+	WORD $0x4fa4100a // FMLA V10.4S, V0.4S, V4.S[1]
+	WORD $0x4fa4102b // FMLA V11.4S, V1.4S, V4.S[1]
+	WORD $0x4f84180c // FMLA V12.4S, V0.4S, V4.S[2]
+	WORD $0x4f84182d // FMLA V13.4S, V1.4S, V4.S[2]
+	WORD $0x4fa4180e // FMLA V14.4S, V0.4S, V4.S[3]
+	WORD $0x4fa4182f // FMLA V15.4S, V1.4S, V4.S[3]
+	VFMLA V5.S4, V0.S4, V16.S4
+	VFMLA V5.S4, V1.S4, V17.S4
+	VFMLA V6.S4, V0.S4, V18.S4
+	VFMLA V6.S4, V1.S4, V19.S4
+	ADD R6, R4
+	ADD R7, R5
+	SUBS $1, R8, R8
+	BNE pixel
+	MOVD (gradientArgs_xwalk+walk_row)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R5
+	SUBS $1, R9, R9
+	BNE row
+	MOVD (gradientArgs_xwalk+walk_image)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R5
+	SUBS $1, R10, R10
+	BNE image
+	VLD1 (R2), [V0.S4, V1.S4]
+	WORD $0x4e20d508 // FADD V8.4S, V8.4S, V0.4S
+	WORD $0x4e21d529 // FADD V9.4S, V9.4S, V1.4S
+	VST1 [V8.S4, V9.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4]
+	WORD $0x4e20d54a // FADD V10.4S, V10.4S, V0.4S
+	WORD $0x4e21d56b // FADD V11.4S, V11.4S, V1.4S
+	VST1 [V10.S4, V11.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4]
+	WORD $0x4e20d58c // FADD V12.4S, V12.4S, V0.4S
+	WORD $0x4e21d5ad // FADD V13.4S, V13.4S, V1.4S
+	VST1 [V12.S4, V13.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4]
+	WORD $0x4e20d5ce // FADD V14.4S, V14.4S, V0.4S
+	WORD $0x4e21d5ef // FADD V15.4S, V15.4S, V1.4S
+	VST1 [V14.S4, V15.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4]
+	WORD $0x4e20d610 // FADD V16.4S, V16.4S, V0.4S
+	WORD $0x4e21d631 // FADD V17.4S, V17.4S, V1.4S
+	VST1 [V16.S4, V17.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4]
+	WORD $0x4e20d652 // FADD V18.4S, V18.4S, V0.4S
+	WORD $0x4e21d673 // FADD V19.4S, V19.4S, V1.4S
+	VST1 [V18.S4, V19.S4], (R2)
+	ADD $64, R2
+	ADD $24, R1
+	SUBS $1, R3, R3
+	BNE tile
+	RET
+
+// func gradient1x16NEON(p *gradientArgs)
+TEXT ·gradient1x16NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD gradientArgs_x(R0), R1
+	MOVD gradientArgs_g(R0), R2
+	MOVD gradientArgs_tiles(R0), R3
+	MOVD (gradientArgs_xwalk+walk_pixel)(R0), R6
+	MOVD (gradientArgs_ywalk+walk_pixel)(R0), R7
+tile:
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	MOVD R1, R4
+	MOVD gradientArgs_y(R0), R5
+	MOVD gradientArgs_nn(R0), R10
+image:
+	MOVD gradientArgs_ny(R0), R9
+row:
+	MOVD gradientArgs_nx(R0), R8
+	PCALIGN $16
+pixel:
+	VLD1 (R5), [V0.S4, V1.S4, V2.S4, V3.S4]
+	ADD $0, R4, R16
+	VLD1R.P 4(R16), [V5.S4]
+	VFMLA V5.S4, V0.S4, V8.S4
+	VFMLA V5.S4, V1.S4, V9.S4
+	VFMLA V5.S4, V2.S4, V10.S4
+	VFMLA V5.S4, V3.S4, V11.S4
+	ADD R6, R4
+	ADD R7, R5
+	SUBS $1, R8, R8
+	BNE pixel
+	MOVD (gradientArgs_xwalk+walk_row)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R5
+	SUBS $1, R9, R9
+	BNE row
+	MOVD (gradientArgs_xwalk+walk_image)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R5
+	SUBS $1, R10, R10
+	BNE image
+	VLD1 (R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e20d508 // FADD V8.4S, V8.4S, V0.4S
+	WORD $0x4e21d529 // FADD V9.4S, V9.4S, V1.4S
+	WORD $0x4e22d54a // FADD V10.4S, V10.4S, V2.4S
+	WORD $0x4e23d56b // FADD V11.4S, V11.4S, V3.4S
+	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R2)
+	ADD $64, R2
+	ADD $4, R1
+	SUBS $1, R3, R3
+	BNE tile
+	RET
+
+// func gradient2x16NEON(p *gradientArgs)
+TEXT ·gradient2x16NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD gradientArgs_x(R0), R1
+	MOVD gradientArgs_g(R0), R2
+	MOVD gradientArgs_tiles(R0), R3
+	MOVD (gradientArgs_xwalk+walk_pixel)(R0), R6
+	MOVD (gradientArgs_ywalk+walk_pixel)(R0), R7
+tile:
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	MOVD R1, R4
+	MOVD gradientArgs_y(R0), R5
+	MOVD gradientArgs_nn(R0), R10
+image:
+	MOVD gradientArgs_ny(R0), R9
+row:
+	MOVD gradientArgs_nx(R0), R8
+	PCALIGN $16
+pixel:
+	VLD1 (R5), [V0.S4, V1.S4, V2.S4, V3.S4]
+	ADD $0, R4, R16
+	VLD1R.P 4(R16), [V5.S4]
+	VLD1R.P 4(R16), [V6.S4]
+	VFMLA V5.S4, V0.S4, V8.S4
+	VFMLA V5.S4, V1.S4, V9.S4
+	VFMLA V5.S4, V2.S4, V10.S4
+	VFMLA V5.S4, V3.S4, V11.S4
+	VFMLA V6.S4, V0.S4, V12.S4
+	VFMLA V6.S4, V1.S4, V13.S4
+	VFMLA V6.S4, V2.S4, V14.S4
+	VFMLA V6.S4, V3.S4, V15.S4
+	ADD R6, R4
+	ADD R7, R5
+	SUBS $1, R8, R8
+	BNE pixel
+	MOVD (gradientArgs_xwalk+walk_row)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R5
+	SUBS $1, R9, R9
+	BNE row
+	MOVD (gradientArgs_xwalk+walk_image)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R5
+	SUBS $1, R10, R10
+	BNE image
+	VLD1 (R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e20d508 // FADD V8.4S, V8.4S, V0.4S
+	WORD $0x4e21d529 // FADD V9.4S, V9.4S, V1.4S
+	WORD $0x4e22d54a // FADD V10.4S, V10.4S, V2.4S
+	WORD $0x4e23d56b // FADD V11.4S, V11.4S, V3.4S
+	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e20d58c // FADD V12.4S, V12.4S, V0.4S
+	WORD $0x4e21d5ad // FADD V13.4S, V13.4S, V1.4S
+	WORD $0x4e22d5ce // FADD V14.4S, V14.4S, V2.4S
+	WORD $0x4e23d5ef // FADD V15.4S, V15.4S, V3.4S
+	VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R2)
+	ADD $64, R2
+	ADD $8, R1
+	SUBS $1, R3, R3
+	BNE tile
+	RET
+
+// func gradient3x16NEON(p *gradientArgs)
+TEXT ·gradient3x16NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD gradientArgs_x(R0), R1
+	MOVD gradientArgs_g(R0), R2
+	MOVD gradientArgs_tiles(R0), R3
+	MOVD (gradientArgs_xwalk+walk_pixel)(R0), R6
+	MOVD (gradientArgs_ywalk+walk_pixel)(R0), R7
+tile:
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	MOVD R1, R4
+	MOVD gradientArgs_y(R0), R5
+	MOVD gradientArgs_nn(R0), R10
+image:
+	MOVD gradientArgs_ny(R0), R9
+row:
+	MOVD gradientArgs_nx(R0), R8
+	PCALIGN $16
+pixel:
+	VLD1 (R5), [V0.S4, V1.S4, V2.S4, V3.S4]
+	ADD $0, R4, R16
+	VLD1R.P 4(R16), [V5.S4]
+	VLD1R.P 4(R16), [V6.S4]
+	VLD1R.P 4(R16), [V7.S4]
+	VFMLA V5.S4, V0.S4, V8.S4
+	VFMLA V5.S4, V1.S4, V9.S4
+	VFMLA V5.S4, V2.S4, V10.S4
+	VFMLA V5.S4, V3.S4, V11.S4
+	VFMLA V6.S4, V0.S4, V12.S4
+	VFMLA V6.S4, V1.S4, V13.S4
+	VFMLA V6.S4, V2.S4, V14.S4
+	VFMLA V6.S4, V3.S4, V15.S4
+	VFMLA V7.S4, V0.S4, V16.S4
+	VFMLA V7.S4, V1.S4, V17.S4
+	VFMLA V7.S4, V2.S4, V18.S4
+	VFMLA V7.S4, V3.S4, V19.S4
+	ADD R6, R4
+	ADD R7, R5
+	SUBS $1, R8, R8
+	BNE pixel
+	MOVD (gradientArgs_xwalk+walk_row)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R5
+	SUBS $1, R9, R9
+	BNE row
+	MOVD (gradientArgs_xwalk+walk_image)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R5
+	SUBS $1, R10, R10
+	BNE image
+	VLD1 (R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e20d508 // FADD V8.4S, V8.4S, V0.4S
+	WORD $0x4e21d529 // FADD V9.4S, V9.4S, V1.4S
+	WORD $0x4e22d54a // FADD V10.4S, V10.4S, V2.4S
+	WORD $0x4e23d56b // FADD V11.4S, V11.4S, V3.4S
+	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e20d58c // FADD V12.4S, V12.4S, V0.4S
+	WORD $0x4e21d5ad // FADD V13.4S, V13.4S, V1.4S
+	WORD $0x4e22d5ce // FADD V14.4S, V14.4S, V2.4S
+	WORD $0x4e23d5ef // FADD V15.4S, V15.4S, V3.4S
+	VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e20d610 // FADD V16.4S, V16.4S, V0.4S
+	WORD $0x4e21d631 // FADD V17.4S, V17.4S, V1.4S
+	WORD $0x4e22d652 // FADD V18.4S, V18.4S, V2.4S
+	WORD $0x4e23d673 // FADD V19.4S, V19.4S, V3.4S
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R2)
+	ADD $64, R2
+	ADD $12, R1
+	SUBS $1, R3, R3
+	BNE tile
+	RET
+
+// func gradient4x16NEON(p *gradientArgs)
+TEXT ·gradient4x16NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD gradientArgs_x(R0), R1
+	MOVD gradientArgs_g(R0), R2
+	MOVD gradientArgs_tiles(R0), R3
+	MOVD (gradientArgs_xwalk+walk_pixel)(R0), R6
+	MOVD (gradientArgs_ywalk+walk_pixel)(R0), R7
+tile:
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	MOVD R1, R4
+	MOVD gradientArgs_y(R0), R5
+	MOVD gradientArgs_nn(R0), R10
+image:
+	MOVD gradientArgs_ny(R0), R9
+row:
+	MOVD gradientArgs_nx(R0), R8
+	PCALIGN $16
+pixel:
+	VLD1 (R5), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1 (R4), [V4.S4]
+	ADD $16, R4, R16
+	WORD $0x4f841008 // FMLA V8.4S, V0.4S, V4.S[0]
+	WORD $0x4f841029 // FMLA V9.4S, V1.4S, V4.S[0]
+	WORD $0x4f84104a // FMLA V10.4S, V2.4S, V4.S[0]
+	WORD $0x4f84106b // FMLA V11.4S, V3.4S, V4.S[0]
+	WORD $0x4fa4100c // FMLA V12.4S, V0.4S, V4.S[1]
+	WORD $0x4fa4102d // FMLA V13.4S, V1.4S, V4.S[1]
+	WORD $0x4fa4104e // FMLA V14.4S, V2.4S, V4.S[1]
+	WORD $0x4fa4106f // FMLA V15.4S, V3.4S, V4.S[1]
+	WORD $0x4f841810 // FMLA V16.4S, V0.4S, V4.S[2]
+	WORD $0x4f841831 // FMLA V17.4S, V1.4S, V4.S[2]
+	WORD $0x4f841852 // FMLA V18.4S, V2.4S, V4.S[2]
+	WORD $0x4f841873 // FMLA V19.4S, V3.4S, V4.S[2]
+	WORD $0x4fa41814 // FMLA V20.4S, V0.4S, V4.S[3]
+	WORD $0x4fa41835 // FMLA V21.4S, V1.4S, V4.S[3]
+	WORD $0x4fa41856 // FMLA V22.4S, V2.4S, V4.S[3]
+	WORD $0x4fa41877 // FMLA V23.4S, V3.4S, V4.S[3]
+	ADD R6, R4
+	ADD R7, R5
+	SUBS $1, R8, R8
+	BNE pixel
+	MOVD (gradientArgs_xwalk+walk_row)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R5
+	SUBS $1, R9, R9
+	BNE row
+	MOVD (gradientArgs_xwalk+walk_image)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R5
+	SUBS $1, R10, R10
+	BNE image
+	VLD1 (R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e20d508 // FADD V8.4S, V8.4S, V0.4S
+	WORD $0x4e21d529 // FADD V9.4S, V9.4S, V1.4S
+	WORD $0x4e22d54a // FADD V10.4S, V10.4S, V2.4S
+	WORD $0x4e23d56b // FADD V11.4S, V11.4S, V3.4S
+	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e20d58c // FADD V12.4S, V12.4S, V0.4S
+	WORD $0x4e21d5ad // FADD V13.4S, V13.4S, V1.4S
+	WORD $0x4e22d5ce // FADD V14.4S, V14.4S, V2.4S
+	WORD $0x4e23d5ef // FADD V15.4S, V15.4S, V3.4S
+	VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e20d610 // FADD V16.4S, V16.4S, V0.4S
+	WORD $0x4e21d631 // FADD V17.4S, V17.4S, V1.4S
+	WORD $0x4e22d652 // FADD V18.4S, V18.4S, V2.4S
+	WORD $0x4e23d673 // FADD V19.4S, V19.4S, V3.4S
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e20d694 // FADD V20.4S, V20.4S, V0.4S
+	WORD $0x4e21d6b5 // FADD V21.4S, V21.4S, V1.4S
+	WORD $0x4e22d6d6 // FADD V22.4S, V22.4S, V2.4S
+	WORD $0x4e23d6f7 // FADD V23.4S, V23.4S, V3.4S
+	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R2)
+	ADD $64, R2
+	ADD $16, R1
+	SUBS $1, R3, R3
+	BNE tile
+	RET
+
+// func gradient5x16NEON(p *gradientArgs)
+TEXT ·gradient5x16NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD gradientArgs_x(R0), R1
+	MOVD gradientArgs_g(R0), R2
+	MOVD gradientArgs_tiles(R0), R3
+	MOVD (gradientArgs_xwalk+walk_pixel)(R0), R6
+	MOVD (gradientArgs_ywalk+walk_pixel)(R0), R7
+tile:
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16
+	MOVD R1, R4
+	MOVD gradientArgs_y(R0), R5
+	MOVD gradientArgs_nn(R0), R10
+image:
+	MOVD gradientArgs_ny(R0), R9
+row:
+	MOVD gradientArgs_nx(R0), R8
+	PCALIGN $16
+pixel:
+	VLD1 (R5), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1 (R4), [V4.S4]
+	ADD $16, R4, R16
+	VLD1R.P 4(R16), [V5.S4]
+	WORD $0x4f841008 // FMLA V8.4S, V0.4S, V4.S[0]
+	WORD $0x4f841029 // FMLA V9.4S, V1.4S, V4.S[0]
+	WORD $0x4f84104a // FMLA V10.4S, V2.4S, V4.S[0]
+	WORD $0x4f84106b // FMLA V11.4S, V3.4S, V4.S[0]
+	WORD $0x4fa4100c // FMLA V12.4S, V0.4S, V4.S[1]
+	WORD $0x4fa4102d // FMLA V13.4S, V1.4S, V4.S[1]
+	WORD $0x4fa4104e // FMLA V14.4S, V2.4S, V4.S[1]
+	WORD $0x4fa4106f // FMLA V15.4S, V3.4S, V4.S[1]
+	WORD $0x4f841810 // FMLA V16.4S, V0.4S, V4.S[2]
+	WORD $0x4f841831 // FMLA V17.4S, V1.4S, V4.S[2]
+	WORD $0x4f841852 // FMLA V18.4S, V2.4S, V4.S[2]
+	WORD $0x4f841873 // FMLA V19.4S, V3.4S, V4.S[2]
+	WORD $0x4fa41814 // FMLA V20.4S, V0.4S, V4.S[3]
+	WORD $0x4fa41835 // FMLA V21.4S, V1.4S, V4.S[3]
+	WORD $0x4fa41856 // FMLA V22.4S, V2.4S, V4.S[3]
+	WORD $0x4fa41877 // FMLA V23.4S, V3.4S, V4.S[3]
+	VFMLA V5.S4, V0.S4, V24.S4
+	VFMLA V5.S4, V1.S4, V25.S4
+	VFMLA V5.S4, V2.S4, V26.S4
+	VFMLA V5.S4, V3.S4, V27.S4
+	ADD R6, R4
+	ADD R7, R5
+	SUBS $1, R8, R8
+	BNE pixel
+	MOVD (gradientArgs_xwalk+walk_row)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R5
+	SUBS $1, R9, R9
+	BNE row
+	MOVD (gradientArgs_xwalk+walk_image)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R5
+	SUBS $1, R10, R10
+	BNE image
+	VLD1 (R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e20d508 // FADD V8.4S, V8.4S, V0.4S
+	WORD $0x4e21d529 // FADD V9.4S, V9.4S, V1.4S
+	WORD $0x4e22d54a // FADD V10.4S, V10.4S, V2.4S
+	WORD $0x4e23d56b // FADD V11.4S, V11.4S, V3.4S
+	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e20d58c // FADD V12.4S, V12.4S, V0.4S
+	WORD $0x4e21d5ad // FADD V13.4S, V13.4S, V1.4S
+	WORD $0x4e22d5ce // FADD V14.4S, V14.4S, V2.4S
+	WORD $0x4e23d5ef // FADD V15.4S, V15.4S, V3.4S
+	VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e20d610 // FADD V16.4S, V16.4S, V0.4S
+	WORD $0x4e21d631 // FADD V17.4S, V17.4S, V1.4S
+	WORD $0x4e22d652 // FADD V18.4S, V18.4S, V2.4S
+	WORD $0x4e23d673 // FADD V19.4S, V19.4S, V3.4S
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e20d694 // FADD V20.4S, V20.4S, V0.4S
+	WORD $0x4e21d6b5 // FADD V21.4S, V21.4S, V1.4S
+	WORD $0x4e22d6d6 // FADD V22.4S, V22.4S, V2.4S
+	WORD $0x4e23d6f7 // FADD V23.4S, V23.4S, V3.4S
+	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e20d718 // FADD V24.4S, V24.4S, V0.4S
+	WORD $0x4e21d739 // FADD V25.4S, V25.4S, V1.4S
+	WORD $0x4e22d75a // FADD V26.4S, V26.4S, V2.4S
+	WORD $0x4e23d77b // FADD V27.4S, V27.4S, V3.4S
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R2)
+	ADD $64, R2
+	ADD $20, R1
+	SUBS $1, R3, R3
+	BNE tile
+	RET
+
+// func gradient6x16NEON(p *gradientArgs)
+TEXT ·gradient6x16NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD gradientArgs_x(R0), R1
+	MOVD gradientArgs_g(R0), R2
+	MOVD gradientArgs_tiles(R0), R3
+	MOVD (gradientArgs_xwalk+walk_pixel)(R0), R6
+	MOVD (gradientArgs_ywalk+walk_pixel)(R0), R7
+tile:
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V31.B16, V31.B16, V31.B16
+	MOVD R1, R4
+	MOVD gradientArgs_y(R0), R5
+	MOVD gradientArgs_nn(R0), R10
+image:
+	MOVD gradientArgs_ny(R0), R9
+row:
+	MOVD gradientArgs_nx(R0), R8
+	PCALIGN $16
+pixel:
+	VLD1 (R5), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1 (R4), [V4.S4]
+	ADD $16, R4, R16
+	VLD1R.P 4(R16), [V5.S4]
+	VLD1R.P 4(R16), [V6.S4]
+	WORD $0x4f841008 // FMLA V8.4S, V0.4S, V4.S[0]
+	WORD $0x4f841029 // FMLA V9.4S, V1.4S, V4.S[0]
+	WORD $0x4f84104a // FMLA V10.4S, V2.4S, V4.S[0]
+	WORD $0x4f84106b // FMLA V11.4S, V3.4S, V4.S[0]
+	WORD $0x4fa4100c // FMLA V12.4S, V0.4S, V4.S[1]
+	WORD $0x4fa4102d // FMLA V13.4S, V1.4S, V4.S[1]
+	WORD $0x4fa4104e // FMLA V14.4S, V2.4S, V4.S[1]
+	WORD $0x4fa4106f // FMLA V15.4S, V3.4S, V4.S[1]
+	WORD $0x4f841810 // FMLA V16.4S, V0.4S, V4.S[2]
+	WORD $0x4f841831 // FMLA V17.4S, V1.4S, V4.S[2]
+	WORD $0x4f841852 // FMLA V18.4S, V2.4S, V4.S[2]
+	WORD $0x4f841873 // FMLA V19.4S, V3.4S, V4.S[2]
+	WORD $0x4fa41814 // FMLA V20.4S, V0.4S, V4.S[3]
+	WORD $0x4fa41835 // FMLA V21.4S, V1.4S, V4.S[3]
+	WORD $0x4fa41856 // FMLA V22.4S, V2.4S, V4.S[3]
+	WORD $0x4fa41877 // FMLA V23.4S, V3.4S, V4.S[3]
+	VFMLA V5.S4, V0.S4, V24.S4
+	VFMLA V5.S4, V1.S4, V25.S4
+	VFMLA V5.S4, V2.S4, V26.S4
+	VFMLA V5.S4, V3.S4, V27.S4
+	VFMLA V6.S4, V0.S4, V28.S4
+	VFMLA V6.S4, V1.S4, V29.S4
+	VFMLA V6.S4, V2.S4, V30.S4
+	VFMLA V6.S4, V3.S4, V31.S4
+	ADD R6, R4
+	ADD R7, R5
+	SUBS $1, R8, R8
+	BNE pixel
+	MOVD (gradientArgs_xwalk+walk_row)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R5
+	SUBS $1, R9, R9
+	BNE row
+	MOVD (gradientArgs_xwalk+walk_image)(R0), R14
+	ADD R14, R4
+	MOVD (gradientArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R5
+	SUBS $1, R10, R10
+	BNE image
+	VLD1 (R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e20d508 // FADD V8.4S, V8.4S, V0.4S
+	WORD $0x4e21d529 // FADD V9.4S, V9.4S, V1.4S
+	WORD $0x4e22d54a // FADD V10.4S, V10.4S, V2.4S
+	WORD $0x4e23d56b // FADD V11.4S, V11.4S, V3.4S
+	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e20d58c // FADD V12.4S, V12.4S, V0.4S
+	WORD $0x4e21d5ad // FADD V13.4S, V13.4S, V1.4S
+	WORD $0x4e22d5ce // FADD V14.4S, V14.4S, V2.4S
+	WORD $0x4e23d5ef // FADD V15.4S, V15.4S, V3.4S
+	VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e20d610 // FADD V16.4S, V16.4S, V0.4S
+	WORD $0x4e21d631 // FADD V17.4S, V17.4S, V1.4S
+	WORD $0x4e22d652 // FADD V18.4S, V18.4S, V2.4S
+	WORD $0x4e23d673 // FADD V19.4S, V19.4S, V3.4S
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e20d694 // FADD V20.4S, V20.4S, V0.4S
+	WORD $0x4e21d6b5 // FADD V21.4S, V21.4S, V1.4S
+	WORD $0x4e22d6d6 // FADD V22.4S, V22.4S, V2.4S
+	WORD $0x4e23d6f7 // FADD V23.4S, V23.4S, V3.4S
+	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e20d718 // FADD V24.4S, V24.4S, V0.4S
+	WORD $0x4e21d739 // FADD V25.4S, V25.4S, V1.4S
+	WORD $0x4e22d75a // FADD V26.4S, V26.4S, V2.4S
+	WORD $0x4e23d77b // FADD V27.4S, V27.4S, V3.4S
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R2)
+	ADD $64, R2
+	VLD1 (R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e20d79c // FADD V28.4S, V28.4S, V0.4S
+	WORD $0x4e21d7bd // FADD V29.4S, V29.4S, V1.4S
+	WORD $0x4e22d7de // FADD V30.4S, V30.4S, V2.4S
+	WORD $0x4e23d7ff // FADD V31.4S, V31.4S, V3.4S
+	VST1 [V28.S4, V29.S4, V30.S4, V31.S4], (R2)
+	ADD $64, R2
+	ADD $24, R1
+	SUBS $1, R3, R3
+	BNE tile
+	RET
+
+// func tapGradient3NEON(p *tapGradientArgs)
+TEXT ·tapGradient3NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD (tapGradientArgs_xwalk+walk_pixel)(R0), R3
+	MOVD (tapGradientArgs_ywalk+walk_pixel)(R0), R4
+	MOVD tapGradientArgs_pix(R0), R5
+	MOVD tapGradientArgs_row(R0), R6
+	MOVD $0, R12
+block:
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	MOVD tapGradientArgs_x(R0), R1
+	ADD R12, R1
+	MOVD tapGradientArgs_y(R0), R2
+	ADD R12, R2
+	MOVD tapGradientArgs_nn(R0), R9
+image:
+	MOVD tapGradientArgs_ny(R0), R8
+row:
+	MOVD tapGradientArgs_nx(R0), R7
+	PCALIGN $16
+pixel:
+	VLD1 (R2), [V0.S4, V1.S4]
+	MOVD R1, R10
+	MOVD R10, R16
+	VLD1 (R16), [V2.S4, V3.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V2.S4, V7.S4
+	VFMLA V1.S4, V3.S4, V8.S4
+	VLD1 (R16), [V4.S4, V5.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V4.S4, V9.S4
+	VFMLA V1.S4, V5.S4, V10.S4
+	VLD1 (R16), [V2.S4, V3.S4]
+	VFMLA V0.S4, V2.S4, V11.S4
+	VFMLA V1.S4, V3.S4, V12.S4
+	ADD R6, R10
+	MOVD R10, R16
+	VLD1 (R16), [V2.S4, V3.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V2.S4, V13.S4
+	VFMLA V1.S4, V3.S4, V14.S4
+	VLD1 (R16), [V4.S4, V5.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V4.S4, V15.S4
+	VFMLA V1.S4, V5.S4, V16.S4
+	VLD1 (R16), [V2.S4, V3.S4]
+	VFMLA V0.S4, V2.S4, V17.S4
+	VFMLA V1.S4, V3.S4, V18.S4
+	ADD R6, R10
+	MOVD R10, R16
+	VLD1 (R16), [V2.S4, V3.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V2.S4, V19.S4
+	VFMLA V1.S4, V3.S4, V20.S4
+	VLD1 (R16), [V4.S4, V5.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V4.S4, V21.S4
+	VFMLA V1.S4, V5.S4, V22.S4
+	VLD1 (R16), [V2.S4, V3.S4]
+	VFMLA V0.S4, V2.S4, V23.S4
+	VFMLA V1.S4, V3.S4, V24.S4
+	ADD R3, R1
+	ADD R4, R2
+	SUBS $1, R7, R7
+	BNE pixel
+	MOVD (tapGradientArgs_xwalk+walk_row)(R0), R14
+	ADD R14, R1
+	MOVD (tapGradientArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R2
+	SUBS $1, R8, R8
+	BNE row
+	MOVD (tapGradientArgs_xwalk+walk_image)(R0), R14
+	ADD R14, R1
+	MOVD (tapGradientArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R2
+	SUBS $1, R9, R9
+	BNE image
+	MOVD tapGradientArgs_g(R0), R16
+	ADD R12, R16
+	MOVD tapGradientArgs_gtap(R0), R14
+	VLD1 (R16), [V0.S4, V1.S4]
+	WORD $0x4e27d400 // FADD V0.4S, V0.4S, V7.4S
+	WORD $0x4e28d421 // FADD V1.4S, V1.4S, V8.4S
+	VST1 [V0.S4, V1.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4, V1.S4]
+	WORD $0x4e29d400 // FADD V0.4S, V0.4S, V9.4S
+	WORD $0x4e2ad421 // FADD V1.4S, V1.4S, V10.4S
+	VST1 [V0.S4, V1.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4, V1.S4]
+	WORD $0x4e2bd400 // FADD V0.4S, V0.4S, V11.4S
+	WORD $0x4e2cd421 // FADD V1.4S, V1.4S, V12.4S
+	VST1 [V0.S4, V1.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4, V1.S4]
+	WORD $0x4e2dd400 // FADD V0.4S, V0.4S, V13.4S
+	WORD $0x4e2ed421 // FADD V1.4S, V1.4S, V14.4S
+	VST1 [V0.S4, V1.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4, V1.S4]
+	WORD $0x4e2fd400 // FADD V0.4S, V0.4S, V15.4S
+	WORD $0x4e30d421 // FADD V1.4S, V1.4S, V16.4S
+	VST1 [V0.S4, V1.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4, V1.S4]
+	WORD $0x4e31d400 // FADD V0.4S, V0.4S, V17.4S
+	WORD $0x4e32d421 // FADD V1.4S, V1.4S, V18.4S
+	VST1 [V0.S4, V1.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4, V1.S4]
+	WORD $0x4e33d400 // FADD V0.4S, V0.4S, V19.4S
+	WORD $0x4e34d421 // FADD V1.4S, V1.4S, V20.4S
+	VST1 [V0.S4, V1.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4, V1.S4]
+	WORD $0x4e35d400 // FADD V0.4S, V0.4S, V21.4S
+	WORD $0x4e36d421 // FADD V1.4S, V1.4S, V22.4S
+	VST1 [V0.S4, V1.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4, V1.S4]
+	WORD $0x4e37d400 // FADD V0.4S, V0.4S, V23.4S
+	WORD $0x4e38d421 // FADD V1.4S, V1.4S, V24.4S
+	VST1 [V0.S4, V1.S4], (R16)
+	ADD R14, R16
+	ADD $32, R12
+	MOVD tapGradientArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func depthwiseBack3x1NEON(p *windowArgs)
+TEXT ·depthwiseBack3x1NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD windowArgs_pix(R0), R9
+	MOVD windowArgs_wtap(R0), R6
+	MOVD $0, R12
+block:
+	MOVD windowArgs_x(R0), R1
+	MOVD windowArgs_off(R0), R14
+	ADD R14, R1
+	ADD R12, R1
+	MOVD windowArgs_y(R0), R2
+	ADD R12, R2
+	MOVD windowArgs_tiles(R0), R3
+	MOVD windowArgs_left(R0), R10
+tile:
+	MOVD windowArgs_right(R0), R11
+	CMP $1, R3
+	CSEL EQ, R11, ZR, R11
+	VEOR V16.B16, V16.B16, V16.B16
+	MOVD R1, R4
+	MOVD windowArgs_w(R0), R5
+	ADD R12, R5
+	MOVD windowArgs_ny(R0), R7
+row:
+	MOVD R5, R16
+	VLD1 (R16), [V0.S4]
+	ADD R6, R16
+	VLD1 (R16), [V1.S4]
+	ADD R6, R16
+	VLD1 (R16), [V2.S4]
+	MOVD R4, R8
+	CBNZ R11, skip0
+	VLD1 (R8), [V5.S4]
+	VFMLA V1.S4, V5.S4, V16.S4
+skip0:
+	MOVD windowArgs_row(R0), R14
+	ADD R14, R4
+	MOVD windowArgs_wrow(R0), R14
+	ADD R14, R5
+	SUBS $1, R7, R7
+	BNE row
+	MOVD windowArgs_ypix(R0), R14
+	VST1 [V16.S4], (R2)
+	ADD R14, R2
+	MOVD windowArgs_next(R0), R14
+	ADD R14, R1
+	MOVD $0, R10
+	SUBS $1, R3, R3
+	BNE tile
+	ADD $16, R12
+	MOVD windowArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func depthwiseBack3x2NEON(p *windowArgs)
+TEXT ·depthwiseBack3x2NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD windowArgs_pix(R0), R9
+	MOVD windowArgs_wtap(R0), R6
+	MOVD $0, R12
+block:
+	MOVD windowArgs_x(R0), R1
+	MOVD windowArgs_off(R0), R14
+	ADD R14, R1
+	ADD R12, R1
+	MOVD windowArgs_y(R0), R2
+	ADD R12, R2
+	MOVD windowArgs_tiles(R0), R3
+	MOVD windowArgs_left(R0), R10
+tile:
+	MOVD windowArgs_right(R0), R11
+	CMP $1, R3
+	CSEL EQ, R11, ZR, R11
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	MOVD R1, R4
+	MOVD windowArgs_w(R0), R5
+	ADD R12, R5
+	MOVD windowArgs_ny(R0), R7
+row:
+	MOVD R5, R16
+	VLD1 (R16), [V0.S4]
+	ADD R6, R16
+	VLD1 (R16), [V1.S4]
+	ADD R6, R16
+	VLD1 (R16), [V2.S4]
+	MOVD R4, R8
+	VLD1 (R8), [V5.S4]
+	VFMLA V1.S4, V5.S4, V16.S4
+	VFMLA V0.S4, V5.S4, V17.S4
+	ADD R9, R8
+	CBNZ R11, skip1
+	VLD1 (R8), [V6.S4]
+	VFMLA V2.S4, V6.S4, V17.S4
+skip1:
+	MOVD windowArgs_row(R0), R14
+	ADD R14, R4
+	MOVD windowArgs_wrow(R0), R14
+	ADD R14, R5
+	SUBS $1, R7, R7
+	BNE row
+	MOVD windowArgs_ypix(R0), R14
+	VST1 [V16.S4], (R2)
+	ADD R14, R2
+	VST1 [V17.S4], (R2)
+	ADD R14, R2
+	MOVD windowArgs_next(R0), R14
+	ADD R14, R1
+	MOVD $0, R10
+	SUBS $1, R3, R3
+	BNE tile
+	ADD $16, R12
+	MOVD windowArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func depthwiseBack3x3NEON(p *windowArgs)
+TEXT ·depthwiseBack3x3NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD windowArgs_pix(R0), R9
+	MOVD windowArgs_wtap(R0), R6
+	MOVD $0, R12
+block:
+	MOVD windowArgs_x(R0), R1
+	MOVD windowArgs_off(R0), R14
+	ADD R14, R1
+	ADD R12, R1
+	MOVD windowArgs_y(R0), R2
+	ADD R12, R2
+	MOVD windowArgs_tiles(R0), R3
+	MOVD windowArgs_left(R0), R10
+tile:
+	MOVD windowArgs_right(R0), R11
+	CMP $1, R3
+	CSEL EQ, R11, ZR, R11
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	MOVD R1, R4
+	MOVD windowArgs_w(R0), R5
+	ADD R12, R5
+	MOVD windowArgs_ny(R0), R7
+row:
+	MOVD R5, R16
+	VLD1 (R16), [V0.S4]
+	ADD R6, R16
+	VLD1 (R16), [V1.S4]
+	ADD R6, R16
+	VLD1 (R16), [V2.S4]
+	MOVD R4, R8
+	VLD1 (R8), [V5.S4]
+	VFMLA V1.S4, V5.S4, V16.S4
+	VFMLA V0.S4, V5.S4, V17.S4
+	ADD R9, R8
+	CBNZ R11, skip1
+	VLD1 (R8), [V6.S4]
+	VFMLA V2.S4, V6.S4, V17.S4
+	VFMLA V1.S4, V6.S4, V18.S4
+skip1:
+	MOVD windowArgs_row(R0), R14
+	ADD R14, R4
+	MOVD windowArgs_wrow(R0), R14
+	ADD R14, R5
+	SUBS $1, R7, R7
+	BNE row
+	MOVD windowArgs_ypix(R0), R14
+	VST1 [V16.S4], (R2)
+	ADD R14, R2
+	VST1 [V17.S4], (R2)
+	ADD R14, R2
+	VST1 [V18.S4], (R2)
+	ADD R14, R2
+	MOVD windowArgs_next(R0), R14
+	ADD R14, R1
+	MOVD $0, R10
+	SUBS $1, R3, R3
+	BNE tile
+	ADD $16, R12
+	MOVD windowArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func depthwiseBack3x4NEON(p *windowArgs)
+TEXT ·depthwiseBack3x4NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD windowArgs_pix(R0), R9
+	MOVD windowArgs_wtap(R0), R6
+	MOVD $0, R12
+block:
+	MOVD windowArgs_x(R0), R1
+	MOVD windowArgs_off(R0), R14
+	ADD R14, R1
+	ADD R12, R1
+	MOVD windowArgs_y(R0), R2
+	ADD R12, R2
+	MOVD windowArgs_tiles(R0), R3
+	MOVD windowArgs_left(R0), R10
+tile:
+	MOVD windowArgs_right(R0), R11
+	CMP $1, R3
+	CSEL EQ, R11, ZR, R11
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	MOVD R1, R4
+	MOVD windowArgs_w(R0), R5
+	ADD R12, R5
+	MOVD windowArgs_ny(R0), R7
+row:
+	MOVD R5, R16
+	VLD1 (R16), [V0.S4]
+	ADD R6, R16
+	VLD1 (R16), [V1.S4]
+	ADD R6, R16
+	VLD1 (R16), [V2.S4]
+	MOVD R4, R8
+	VLD1 (R8), [V5.S4]
+	VFMLA V1.S4, V5.S4, V16.S4
+	VFMLA V0.S4, V5.S4, V17.S4
+	ADD R9, R8
+	VLD1 (R8), [V6.S4]
+	VFMLA V2.S4, V6.S4, V17.S4
+	VFMLA V1.S4, V6.S4, V18.S4
+	VFMLA V0.S4, V6.S4, V19.S4
+	ADD R9, R8
+	CBNZ R11, skip2
+	VLD1 (R8), [V5.S4]
+	VFMLA V2.S4, V5.S4, V19.S4
+skip2:
+	MOVD windowArgs_row(R0), R14
+	ADD R14, R4
+	MOVD windowArgs_wrow(R0), R14
+	ADD R14, R5
+	SUBS $1, R7, R7
+	BNE row
+	MOVD windowArgs_ypix(R0), R14
+	VST1 [V16.S4], (R2)
+	ADD R14, R2
+	VST1 [V17.S4], (R2)
+	ADD R14, R2
+	VST1 [V18.S4], (R2)
+	ADD R14, R2
+	VST1 [V19.S4], (R2)
+	ADD R14, R2
+	MOVD windowArgs_next(R0), R14
+	ADD R14, R1
+	MOVD $0, R10
+	SUBS $1, R3, R3
+	BNE tile
+	ADD $16, R12
+	MOVD windowArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func depthwiseBack3x5NEON(p *windowArgs)
+TEXT ·depthwiseBack3x5NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD windowArgs_pix(R0), R9
+	MOVD windowArgs_wtap(R0), R6
+	MOVD $0, R12
+block:
+	MOVD windowArgs_x(R0), R1
+	MOVD windowArgs_off(R0), R14
+	ADD R14, R1
+	ADD R12, R1
+	MOVD windowArgs_y(R0), R2
+	ADD R12, R2
+	MOVD windowArgs_tiles(R0), R3
+	MOVD windowArgs_left(R0), R10
+tile:
+	MOVD windowArgs_right(R0), R11
+	CMP $1, R3
+	CSEL EQ, R11, ZR, R11
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	MOVD R1, R4
+	MOVD windowArgs_w(R0), R5
+	ADD R12, R5
+	MOVD windowArgs_ny(R0), R7
+row:
+	MOVD R5, R16
+	VLD1 (R16), [V0.S4]
+	ADD R6, R16
+	VLD1 (R16), [V1.S4]
+	ADD R6, R16
+	VLD1 (R16), [V2.S4]
+	MOVD R4, R8
+	VLD1 (R8), [V5.S4]
+	VFMLA V1.S4, V5.S4, V16.S4
+	VFMLA V0.S4, V5.S4, V17.S4
+	ADD R9, R8
+	VLD1 (R8), [V6.S4]
+	VFMLA V2.S4, V6.S4, V17.S4
+	VFMLA V1.S4, V6.S4, V18.S4
+	VFMLA V0.S4, V6.S4, V19.S4
+	ADD R9, R8
+	CBNZ R11, skip2
+	VLD1 (R8), [V5.S4]
+	VFMLA V2.S4, V5.S4, V19.S4
+	VFMLA V1.S4, V5.S4, V20.S4
+skip2:
+	MOVD windowArgs_row(R0), R14
+	ADD R14, R4
+	MOVD windowArgs_wrow(R0), R14
+	ADD R14, R5
+	SUBS $1, R7, R7
+	BNE row
+	MOVD windowArgs_ypix(R0), R14
+	VST1 [V16.S4], (R2)
+	ADD R14, R2
+	VST1 [V17.S4], (R2)
+	ADD R14, R2
+	VST1 [V18.S4], (R2)
+	ADD R14, R2
+	VST1 [V19.S4], (R2)
+	ADD R14, R2
+	VST1 [V20.S4], (R2)
+	ADD R14, R2
+	MOVD windowArgs_next(R0), R14
+	ADD R14, R1
+	MOVD $0, R10
+	SUBS $1, R3, R3
+	BNE tile
+	ADD $16, R12
+	MOVD windowArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func depthwiseBack3x6NEON(p *windowArgs)
+TEXT ·depthwiseBack3x6NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD windowArgs_pix(R0), R9
+	MOVD windowArgs_wtap(R0), R6
+	MOVD $0, R12
+block:
+	MOVD windowArgs_x(R0), R1
+	MOVD windowArgs_off(R0), R14
+	ADD R14, R1
+	ADD R12, R1
+	MOVD windowArgs_y(R0), R2
+	ADD R12, R2
+	MOVD windowArgs_tiles(R0), R3
+	MOVD windowArgs_left(R0), R10
+tile:
+	MOVD windowArgs_right(R0), R11
+	CMP $1, R3
+	CSEL EQ, R11, ZR, R11
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	MOVD R1, R4
+	MOVD windowArgs_w(R0), R5
+	ADD R12, R5
+	MOVD windowArgs_ny(R0), R7
+row:
+	MOVD R5, R16
+	VLD1 (R16), [V0.S4]
+	ADD R6, R16
+	VLD1 (R16), [V1.S4]
+	ADD R6, R16
+	VLD1 (R16), [V2.S4]
+	MOVD R4, R8
+	VLD1 (R8), [V5.S4]
+	VFMLA V1.S4, V5.S4, V16.S4
+	VFMLA V0.S4, V5.S4, V17.S4
+	ADD R9, R8
+	VLD1 (R8), [V6.S4]
+	VFMLA V2.S4, V6.S4, V17.S4
+	VFMLA V1.S4, V6.S4, V18.S4
+	VFMLA V0.S4, V6.S4, V19.S4
+	ADD R9, R8
+	VLD1 (R8), [V5.S4]
+	VFMLA V2.S4, V5.S4, V19.S4
+	VFMLA V1.S4, V5.S4, V20.S4
+	VFMLA V0.S4, V5.S4, V21.S4
+	ADD R9, R8
+	CBNZ R11, skip3
+	VLD1 (R8), [V6.S4]
+	VFMLA V2.S4, V6.S4, V21.S4
+skip3:
+	MOVD windowArgs_row(R0), R14
+	ADD R14, R4
+	MOVD windowArgs_wrow(R0), R14
+	ADD R14, R5
+	SUBS $1, R7, R7
+	BNE row
+	MOVD windowArgs_ypix(R0), R14
+	VST1 [V16.S4], (R2)
+	ADD R14, R2
+	VST1 [V17.S4], (R2)
+	ADD R14, R2
+	VST1 [V18.S4], (R2)
+	ADD R14, R2
+	VST1 [V19.S4], (R2)
+	ADD R14, R2
+	VST1 [V20.S4], (R2)
+	ADD R14, R2
+	VST1 [V21.S4], (R2)
+	ADD R14, R2
+	MOVD windowArgs_next(R0), R14
+	ADD R14, R1
+	MOVD $0, R10
+	SUBS $1, R3, R3
+	BNE tile
+	ADD $16, R12
+	MOVD windowArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func depthwiseBack3x7NEON(p *windowArgs)
+TEXT ·depthwiseBack3x7NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD windowArgs_pix(R0), R9
+	MOVD windowArgs_wtap(R0), R6
+	MOVD $0, R12
+block:
+	MOVD windowArgs_x(R0), R1
+	MOVD windowArgs_off(R0), R14
+	ADD R14, R1
+	ADD R12, R1
+	MOVD windowArgs_y(R0), R2
+	ADD R12, R2
+	MOVD windowArgs_tiles(R0), R3
+	MOVD windowArgs_left(R0), R10
+tile:
+	MOVD windowArgs_right(R0), R11
+	CMP $1, R3
+	CSEL EQ, R11, ZR, R11
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	MOVD R1, R4
+	MOVD windowArgs_w(R0), R5
+	ADD R12, R5
+	MOVD windowArgs_ny(R0), R7
+row:
+	MOVD R5, R16
+	VLD1 (R16), [V0.S4]
+	ADD R6, R16
+	VLD1 (R16), [V1.S4]
+	ADD R6, R16
+	VLD1 (R16), [V2.S4]
+	MOVD R4, R8
+	VLD1 (R8), [V5.S4]
+	VFMLA V1.S4, V5.S4, V16.S4
+	VFMLA V0.S4, V5.S4, V17.S4
+	ADD R9, R8
+	VLD1 (R8), [V6.S4]
+	VFMLA V2.S4, V6.S4, V17.S4
+	VFMLA V1.S4, V6.S4, V18.S4
+	VFMLA V0.S4, V6.S4, V19.S4
+	ADD R9, R8
+	VLD1 (R8), [V5.S4]
+	VFMLA V2.S4, V5.S4, V19.S4
+	VFMLA V1.S4, V5.S4, V20.S4
+	VFMLA V0.S4, V5.S4, V21.S4
+	ADD R9, R8
+	CBNZ R11, skip3
+	VLD1 (R8), [V6.S4]
+	VFMLA V2.S4, V6.S4, V21.S4
+	VFMLA V1.S4, V6.S4, V22.S4
+skip3:
+	MOVD windowArgs_row(R0), R14
+	ADD R14, R4
+	MOVD windowArgs_wrow(R0), R14
+	ADD R14, R5
+	SUBS $1, R7, R7
+	BNE row
+	MOVD windowArgs_ypix(R0), R14
+	VST1 [V16.S4], (R2)
+	ADD R14, R2
+	VST1 [V17.S4], (R2)
+	ADD R14, R2
+	VST1 [V18.S4], (R2)
+	ADD R14, R2
+	VST1 [V19.S4], (R2)
+	ADD R14, R2
+	VST1 [V20.S4], (R2)
+	ADD R14, R2
+	VST1 [V21.S4], (R2)
+	ADD R14, R2
+	VST1 [V22.S4], (R2)
+	ADD R14, R2
+	MOVD windowArgs_next(R0), R14
+	ADD R14, R1
+	MOVD $0, R10
+	SUBS $1, R3, R3
+	BNE tile
+	ADD $16, R12
+	MOVD windowArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func depthwiseBack3x8NEON(p *windowArgs)
+TEXT ·depthwiseBack3x8NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD windowArgs_pix(R0), R9
+	MOVD windowArgs_wtap(R0), R6
+	MOVD $0, R12
+block:
+	MOVD windowArgs_x(R0), R1
+	MOVD windowArgs_off(R0), R14
+	ADD R14, R1
+	ADD R12, R1
+	MOVD windowArgs_y(R0), R2
+	ADD R12, R2
+	MOVD windowArgs_tiles(R0), R3
+	MOVD windowArgs_left(R0), R10
+tile:
+	MOVD windowArgs_right(R0), R11
+	CMP $1, R3
+	CSEL EQ, R11, ZR, R11
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	MOVD R1, R4
+	MOVD windowArgs_w(R0), R5
+	ADD R12, R5
+	MOVD windowArgs_ny(R0), R7
+row:
+	MOVD R5, R16
+	VLD1 (R16), [V0.S4]
+	ADD R6, R16
+	VLD1 (R16), [V1.S4]
+	ADD R6, R16
+	VLD1 (R16), [V2.S4]
+	MOVD R4, R8
+	VLD1 (R8), [V5.S4]
+	VFMLA V1.S4, V5.S4, V16.S4
+	VFMLA V0.S4, V5.S4, V17.S4
+	ADD R9, R8
+	VLD1 (R8), [V6.S4]
+	VFMLA V2.S4, V6.S4, V17.S4
+	VFMLA V1.S4, V6.S4, V18.S4
+	VFMLA V0.S4, V6.S4, V19.S4
+	ADD R9, R8
+	VLD1 (R8), [V5.S4]
+	VFMLA V2.S4, V5.S4, V19.S4
+	VFMLA V1.S4, V5.S4, V20.S4
+	VFMLA V0.S4, V5.S4, V21.S4
+	ADD R9, R8
+	VLD1 (R8), [V6.S4]
+	VFMLA V2.S4, V6.S4, V21.S4
+	VFMLA V1.S4, V6.S4, V22.S4
+	VFMLA V0.S4, V6.S4, V23.S4
+	ADD R9, R8
+	CBNZ R11, skip4
+	VLD1 (R8), [V5.S4]
+	VFMLA V2.S4, V5.S4, V23.S4
+skip4:
+	MOVD windowArgs_row(R0), R14
+	ADD R14, R4
+	MOVD windowArgs_wrow(R0), R14
+	ADD R14, R5
+	SUBS $1, R7, R7
+	BNE row
+	MOVD windowArgs_ypix(R0), R14
+	VST1 [V16.S4], (R2)
+	ADD R14, R2
+	VST1 [V17.S4], (R2)
+	ADD R14, R2
+	VST1 [V18.S4], (R2)
+	ADD R14, R2
+	VST1 [V19.S4], (R2)
+	ADD R14, R2
+	VST1 [V20.S4], (R2)
+	ADD R14, R2
+	VST1 [V21.S4], (R2)
+	ADD R14, R2
+	VST1 [V22.S4], (R2)
+	ADD R14, R2
+	VST1 [V23.S4], (R2)
+	ADD R14, R2
+	MOVD windowArgs_next(R0), R14
+	ADD R14, R1
+	MOVD $0, R10
+	SUBS $1, R3, R3
+	BNE tile
+	ADD $16, R12
+	MOVD windowArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func tapGradient5NEON(p *tapGradientArgs)
+TEXT ·tapGradient5NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD (tapGradientArgs_xwalk+walk_pixel)(R0), R3
+	MOVD (tapGradientArgs_ywalk+walk_pixel)(R0), R4
+	MOVD tapGradientArgs_pix(R0), R5
+	MOVD tapGradientArgs_row(R0), R6
+	MOVD $0, R12
+block:
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V31.B16, V31.B16, V31.B16
+	MOVD tapGradientArgs_x(R0), R1
+	ADD R12, R1
+	MOVD tapGradientArgs_y(R0), R2
+	ADD R12, R2
+	MOVD tapGradientArgs_nn(R0), R9
+image:
+	MOVD tapGradientArgs_ny(R0), R8
+row:
+	MOVD tapGradientArgs_nx(R0), R7
+	PCALIGN $16
+pixel:
+	VLD1 (R2), [V0.S4]
+	MOVD R1, R10
+	MOVD R10, R16
+	VLD1 (R16), [V2.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V2.S4, V7.S4
+	VLD1 (R16), [V4.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V4.S4, V8.S4
+	VLD1 (R16), [V2.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V2.S4, V9.S4
+	VLD1 (R16), [V4.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V4.S4, V10.S4
+	VLD1 (R16), [V2.S4]
+	VFMLA V0.S4, V2.S4, V11.S4
+	ADD R6, R10
+	MOVD R10, R16
+	VLD1 (R16), [V2.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V2.S4, V12.S4
+	VLD1 (R16), [V4.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V4.S4, V13.S4
+	VLD1 (R16), [V2.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V2.S4, V14.S4
+	VLD1 (R16), [V4.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V4.S4, V15.S4
+	VLD1 (R16), [V2.S4]
+	VFMLA V0.S4, V2.S4, V16.S4
+	ADD R6, R10
+	MOVD R10, R16
+	VLD1 (R16), [V2.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V2.S4, V17.S4
+	VLD1 (R16), [V4.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V4.S4, V18.S4
+	VLD1 (R16), [V2.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V2.S4, V19.S4
+	VLD1 (R16), [V4.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V4.S4, V20.S4
+	VLD1 (R16), [V2.S4]
+	VFMLA V0.S4, V2.S4, V21.S4
+	ADD R6, R10
+	MOVD R10, R16
+	VLD1 (R16), [V2.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V2.S4, V22.S4
+	VLD1 (R16), [V4.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V4.S4, V23.S4
+	VLD1 (R16), [V2.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V2.S4, V24.S4
+	VLD1 (R16), [V4.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V4.S4, V25.S4
+	VLD1 (R16), [V2.S4]
+	VFMLA V0.S4, V2.S4, V26.S4
+	ADD R6, R10
+	MOVD R10, R16
+	VLD1 (R16), [V2.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V2.S4, V27.S4
+	VLD1 (R16), [V4.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V4.S4, V28.S4
+	VLD1 (R16), [V2.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V2.S4, V29.S4
+	VLD1 (R16), [V4.S4]
+	ADD R5, R16
+	VFMLA V0.S4, V4.S4, V30.S4
+	VLD1 (R16), [V2.S4]
+	VFMLA V0.S4, V2.S4, V31.S4
+	ADD R3, R1
+	ADD R4, R2
+	SUBS $1, R7, R7
+	BNE pixel
+	MOVD (tapGradientArgs_xwalk+walk_row)(R0), R14
+	ADD R14, R1
+	MOVD (tapGradientArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R2
+	SUBS $1, R8, R8
+	BNE row
+	MOVD (tapGradientArgs_xwalk+walk_image)(R0), R14
+	ADD R14, R1
+	MOVD (tapGradientArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R2
+	SUBS $1, R9, R9
+	BNE image
+	MOVD tapGradientArgs_g(R0), R16
+	ADD R12, R16
+	MOVD tapGradientArgs_gtap(R0), R14
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e27d400 // FADD V0.4S, V0.4S, V7.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e28d400 // FADD V0.4S, V0.4S, V8.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e29d400 // FADD V0.4S, V0.4S, V9.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e2ad400 // FADD V0.4S, V0.4S, V10.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e2bd400 // FADD V0.4S, V0.4S, V11.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e2cd400 // FADD V0.4S, V0.4S, V12.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e2dd400 // FADD V0.4S, V0.4S, V13.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e2ed400 // FADD V0.4S, V0.4S, V14.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e2fd400 // FADD V0.4S, V0.4S, V15.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e31d400 // FADD V0.4S, V0.4S, V17.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e32d400 // FADD V0.4S, V0.4S, V18.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e33d400 // FADD V0.4S, V0.4S, V19.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e34d400 // FADD V0.4S, V0.4S, V20.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e35d400 // FADD V0.4S, V0.4S, V21.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e36d400 // FADD V0.4S, V0.4S, V22.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e37d400 // FADD V0.4S, V0.4S, V23.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e39d400 // FADD V0.4S, V0.4S, V25.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e3bd400 // FADD V0.4S, V0.4S, V27.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e3cd400 // FADD V0.4S, V0.4S, V28.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e3dd400 // FADD V0.4S, V0.4S, V29.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e3ed400 // FADD V0.4S, V0.4S, V30.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	VLD1 (R16), [V0.S4]
+	WORD $0x4e3fd400 // FADD V0.4S, V0.4S, V31.4S
+	VST1 [V0.S4], (R16)
+	ADD R14, R16
+	ADD $16, R12
+	MOVD tapGradientArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func depthwiseBack5x1NEON(p *windowArgs)
+TEXT ·depthwiseBack5x1NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD windowArgs_pix(R0), R9
+	MOVD windowArgs_wtap(R0), R6
+	MOVD $0, R12
+block:
+	MOVD windowArgs_x(R0), R1
+	MOVD windowArgs_off(R0), R14
+	ADD R14, R1
+	ADD R12, R1
+	MOVD windowArgs_y(R0), R2
+	ADD R12, R2
+	MOVD windowArgs_tiles(R0), R3
+	MOVD windowArgs_left(R0), R10
+tile:
+	MOVD windowArgs_right(R0), R11
+	CMP $1, R3
+	CSEL EQ, R11, ZR, R11
+	VEOR V16.B16, V16.B16, V16.B16
+	MOVD R1, R4
+	MOVD windowArgs_w(R0), R5
+	ADD R12, R5
+	MOVD windowArgs_ny(R0), R7
+row:
+	MOVD R5, R16
+	VLD1 (R16), [V0.S4]
+	ADD R6, R16
+	VLD1 (R16), [V1.S4]
+	ADD R6, R16
+	VLD1 (R16), [V2.S4]
+	ADD R6, R16
+	VLD1 (R16), [V3.S4]
+	ADD R6, R16
+	VLD1 (R16), [V4.S4]
+	MOVD R4, R8
+	CBNZ R10, skip0
+	VLD1 (R8), [V5.S4]
+	VFMLA V0.S4, V5.S4, V16.S4
+skip0:
+	ADD R9, R8
+	VLD1 (R8), [V6.S4]
+	VFMLA V2.S4, V6.S4, V16.S4
+	ADD R9, R8
+	CBNZ R11, skip2
+	VLD1 (R8), [V5.S4]
+	VFMLA V4.S4, V5.S4, V16.S4
+skip2:
+	MOVD windowArgs_row(R0), R14
+	ADD R14, R4
+	MOVD windowArgs_wrow(R0), R14
+	ADD R14, R5
+	SUBS $1, R7, R7
+	BNE row
+	MOVD windowArgs_ypix(R0), R14
+	VST1 [V16.S4], (R2)
+	ADD R14, R2
+	MOVD windowArgs_next(R0), R14
+	ADD R14, R1
+	MOVD $0, R10
+	SUBS $1, R3, R3
+	BNE tile
+	ADD $16, R12
+	MOVD windowArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func depthwiseBack5x2NEON(p *windowArgs)
+TEXT ·depthwiseBack5x2NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD windowArgs_pix(R0), R9
+	MOVD windowArgs_wtap(R0), R6
+	MOVD $0, R12
+block:
+	MOVD windowArgs_x(R0), R1
+	MOVD windowArgs_off(R0), R14
+	ADD R14, R1
+	ADD R12, R1
+	MOVD windowArgs_y(R0), R2
+	ADD R12, R2
+	MOVD windowArgs_tiles(R0), R3
+	MOVD windowArgs_left(R0), R10
+tile:
+	MOVD windowArgs_right(R0), R11
+	CMP $1, R3
+	CSEL EQ, R11, ZR, R11
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	MOVD R1, R4
+	MOVD windowArgs_w(R0), R5
+	ADD R12, R5
+	MOVD windowArgs_ny(R0), R7
+row:
+	MOVD R5, R16
+	VLD1 (R16), [V0.S4]
+	ADD R6, R16
+	VLD1 (R16), [V1.S4]
+	ADD R6, R16
+	VLD1 (R16), [V2.S4]
+	ADD R6, R16
+	VLD1 (R16), [V3.S4]
+	ADD R6, R16
+	VLD1 (R16), [V4.S4]
+	MOVD R4, R8
+	CBNZ R10, skip0
+	VLD1 (R8), [V5.S4]
+	VFMLA V0.S4, V5.S4, V16.S4
+skip0:
+	ADD R9, R8
+	VLD1 (R8), [V6.S4]
+	VFMLA V2.S4, V6.S4, V16.S4
+	VFMLA V1.S4, V6.S4, V17.S4
+	ADD R9, R8
+	CBNZ R11, skip2
+	VLD1 (R8), [V5.S4]
+	VFMLA V4.S4, V5.S4, V16.S4
+	VFMLA V3.S4, V5.S4, V17.S4
+skip2:
+	MOVD windowArgs_row(R0), R14
+	ADD R14, R4
+	MOVD windowArgs_wrow(R0), R14
+	ADD R14, R5
+	SUBS $1, R7, R7
+	BNE row
+	MOVD windowArgs_ypix(R0), R14
+	VST1 [V16.S4], (R2)
+	ADD R14, R2
+	VST1 [V17.S4], (R2)
+	ADD R14, R2
+	MOVD windowArgs_next(R0), R14
+	ADD R14, R1
+	MOVD $0, R10
+	SUBS $1, R3, R3
+	BNE tile
+	ADD $16, R12
+	MOVD windowArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func depthwiseBack5x3NEON(p *windowArgs)
+TEXT ·depthwiseBack5x3NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD windowArgs_pix(R0), R9
+	MOVD windowArgs_wtap(R0), R6
+	MOVD $0, R12
+block:
+	MOVD windowArgs_x(R0), R1
+	MOVD windowArgs_off(R0), R14
+	ADD R14, R1
+	ADD R12, R1
+	MOVD windowArgs_y(R0), R2
+	ADD R12, R2
+	MOVD windowArgs_tiles(R0), R3
+	MOVD windowArgs_left(R0), R10
+tile:
+	MOVD windowArgs_right(R0), R11
+	CMP $1, R3
+	CSEL EQ, R11, ZR, R11
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	MOVD R1, R4
+	MOVD windowArgs_w(R0), R5
+	ADD R12, R5
+	MOVD windowArgs_ny(R0), R7
+row:
+	MOVD R5, R16
+	VLD1 (R16), [V0.S4]
+	ADD R6, R16
+	VLD1 (R16), [V1.S4]
+	ADD R6, R16
+	VLD1 (R16), [V2.S4]
+	ADD R6, R16
+	VLD1 (R16), [V3.S4]
+	ADD R6, R16
+	VLD1 (R16), [V4.S4]
+	MOVD R4, R8
+	CBNZ R10, skip0
+	VLD1 (R8), [V5.S4]
+	VFMLA V0.S4, V5.S4, V16.S4
+skip0:
+	ADD R9, R8
+	VLD1 (R8), [V6.S4]
+	VFMLA V2.S4, V6.S4, V16.S4
+	VFMLA V1.S4, V6.S4, V17.S4
+	VFMLA V0.S4, V6.S4, V18.S4
+	ADD R9, R8
+	VLD1 (R8), [V5.S4]
+	VFMLA V4.S4, V5.S4, V16.S4
+	VFMLA V3.S4, V5.S4, V17.S4
+	VFMLA V2.S4, V5.S4, V18.S4
+	ADD R9, R8
+	CBNZ R11, skip3
+	VLD1 (R8), [V6.S4]
+	VFMLA V4.S4, V6.S4, V18.S4
+skip3:
+	MOVD windowArgs_row(R0), R14
+	ADD R14, R4
+	MOVD windowArgs_wrow(R0), R14
+	ADD R14, R5
+	SUBS $1, R7, R7
+	BNE row
+	MOVD windowArgs_ypix(R0), R14
+	VST1 [V16.S4], (R2)
+	ADD R14, R2
+	VST1 [V17.S4], (R2)
+	ADD R14, R2
+	VST1 [V18.S4], (R2)
+	ADD R14, R2
+	MOVD windowArgs_next(R0), R14
+	ADD R14, R1
+	MOVD $0, R10
+	SUBS $1, R3, R3
+	BNE tile
+	ADD $16, R12
+	MOVD windowArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func depthwiseBack5x4NEON(p *windowArgs)
+TEXT ·depthwiseBack5x4NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD windowArgs_pix(R0), R9
+	MOVD windowArgs_wtap(R0), R6
+	MOVD $0, R12
+block:
+	MOVD windowArgs_x(R0), R1
+	MOVD windowArgs_off(R0), R14
+	ADD R14, R1
+	ADD R12, R1
+	MOVD windowArgs_y(R0), R2
+	ADD R12, R2
+	MOVD windowArgs_tiles(R0), R3
+	MOVD windowArgs_left(R0), R10
+tile:
+	MOVD windowArgs_right(R0), R11
+	CMP $1, R3
+	CSEL EQ, R11, ZR, R11
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	MOVD R1, R4
+	MOVD windowArgs_w(R0), R5
+	ADD R12, R5
+	MOVD windowArgs_ny(R0), R7
+row:
+	MOVD R5, R16
+	VLD1 (R16), [V0.S4]
+	ADD R6, R16
+	VLD1 (R16), [V1.S4]
+	ADD R6, R16
+	VLD1 (R16), [V2.S4]
+	ADD R6, R16
+	VLD1 (R16), [V3.S4]
+	ADD R6, R16
+	VLD1 (R16), [V4.S4]
+	MOVD R4, R8
+	CBNZ R10, skip0
+	VLD1 (R8), [V5.S4]
+	VFMLA V0.S4, V5.S4, V16.S4
+skip0:
+	ADD R9, R8
+	VLD1 (R8), [V6.S4]
+	VFMLA V2.S4, V6.S4, V16.S4
+	VFMLA V1.S4, V6.S4, V17.S4
+	VFMLA V0.S4, V6.S4, V18.S4
+	ADD R9, R8
+	VLD1 (R8), [V5.S4]
+	VFMLA V4.S4, V5.S4, V16.S4
+	VFMLA V3.S4, V5.S4, V17.S4
+	VFMLA V2.S4, V5.S4, V18.S4
+	VFMLA V1.S4, V5.S4, V19.S4
+	ADD R9, R8
+	CBNZ R11, skip3
+	VLD1 (R8), [V6.S4]
+	VFMLA V4.S4, V6.S4, V18.S4
+	VFMLA V3.S4, V6.S4, V19.S4
+skip3:
+	MOVD windowArgs_row(R0), R14
+	ADD R14, R4
+	MOVD windowArgs_wrow(R0), R14
+	ADD R14, R5
+	SUBS $1, R7, R7
+	BNE row
+	MOVD windowArgs_ypix(R0), R14
+	VST1 [V16.S4], (R2)
+	ADD R14, R2
+	VST1 [V17.S4], (R2)
+	ADD R14, R2
+	VST1 [V18.S4], (R2)
+	ADD R14, R2
+	VST1 [V19.S4], (R2)
+	ADD R14, R2
+	MOVD windowArgs_next(R0), R14
+	ADD R14, R1
+	MOVD $0, R10
+	SUBS $1, R3, R3
+	BNE tile
+	ADD $16, R12
+	MOVD windowArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func depthwiseBack5x5NEON(p *windowArgs)
+TEXT ·depthwiseBack5x5NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD windowArgs_pix(R0), R9
+	MOVD windowArgs_wtap(R0), R6
+	MOVD $0, R12
+block:
+	MOVD windowArgs_x(R0), R1
+	MOVD windowArgs_off(R0), R14
+	ADD R14, R1
+	ADD R12, R1
+	MOVD windowArgs_y(R0), R2
+	ADD R12, R2
+	MOVD windowArgs_tiles(R0), R3
+	MOVD windowArgs_left(R0), R10
+tile:
+	MOVD windowArgs_right(R0), R11
+	CMP $1, R3
+	CSEL EQ, R11, ZR, R11
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	MOVD R1, R4
+	MOVD windowArgs_w(R0), R5
+	ADD R12, R5
+	MOVD windowArgs_ny(R0), R7
+row:
+	MOVD R5, R16
+	VLD1 (R16), [V0.S4]
+	ADD R6, R16
+	VLD1 (R16), [V1.S4]
+	ADD R6, R16
+	VLD1 (R16), [V2.S4]
+	ADD R6, R16
+	VLD1 (R16), [V3.S4]
+	ADD R6, R16
+	VLD1 (R16), [V4.S4]
+	MOVD R4, R8
+	CBNZ R10, skip0
+	VLD1 (R8), [V5.S4]
+	VFMLA V0.S4, V5.S4, V16.S4
+skip0:
+	ADD R9, R8
+	VLD1 (R8), [V6.S4]
+	VFMLA V2.S4, V6.S4, V16.S4
+	VFMLA V1.S4, V6.S4, V17.S4
+	VFMLA V0.S4, V6.S4, V18.S4
+	ADD R9, R8
+	VLD1 (R8), [V5.S4]
+	VFMLA V4.S4, V5.S4, V16.S4
+	VFMLA V3.S4, V5.S4, V17.S4
+	VFMLA V2.S4, V5.S4, V18.S4
+	VFMLA V1.S4, V5.S4, V19.S4
+	VFMLA V0.S4, V5.S4, V20.S4
+	ADD R9, R8
+	VLD1 (R8), [V6.S4]
+	VFMLA V4.S4, V6.S4, V18.S4
+	VFMLA V3.S4, V6.S4, V19.S4
+	VFMLA V2.S4, V6.S4, V20.S4
+	ADD R9, R8
+	CBNZ R11, skip4
+	VLD1 (R8), [V5.S4]
+	VFMLA V4.S4, V5.S4, V20.S4
+skip4:
+	MOVD windowArgs_row(R0), R14
+	ADD R14, R4
+	MOVD windowArgs_wrow(R0), R14
+	ADD R14, R5
+	SUBS $1, R7, R7
+	BNE row
+	MOVD windowArgs_ypix(R0), R14
+	VST1 [V16.S4], (R2)
+	ADD R14, R2
+	VST1 [V17.S4], (R2)
+	ADD R14, R2
+	VST1 [V18.S4], (R2)
+	ADD R14, R2
+	VST1 [V19.S4], (R2)
+	ADD R14, R2
+	VST1 [V20.S4], (R2)
+	ADD R14, R2
+	MOVD windowArgs_next(R0), R14
+	ADD R14, R1
+	MOVD $0, R10
+	SUBS $1, R3, R3
+	BNE tile
+	ADD $16, R12
+	MOVD windowArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func depthwiseBack5x6NEON(p *windowArgs)
+TEXT ·depthwiseBack5x6NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD windowArgs_pix(R0), R9
+	MOVD windowArgs_wtap(R0), R6
+	MOVD $0, R12
+block:
+	MOVD windowArgs_x(R0), R1
+	MOVD windowArgs_off(R0), R14
+	ADD R14, R1
+	ADD R12, R1
+	MOVD windowArgs_y(R0), R2
+	ADD R12, R2
+	MOVD windowArgs_tiles(R0), R3
+	MOVD windowArgs_left(R0), R10
+tile:
+	MOVD windowArgs_right(R0), R11
+	CMP $1, R3
+	CSEL EQ, R11, ZR, R11
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	MOVD R1, R4
+	MOVD windowArgs_w(R0), R5
+	ADD R12, R5
+	MOVD windowArgs_ny(R0), R7
+row:
+	MOVD R5, R16
+	VLD1 (R16), [V0.S4]
+	ADD R6, R16
+	VLD1 (R16), [V1.S4]
+	ADD R6, R16
+	VLD1 (R16), [V2.S4]
+	ADD R6, R16
+	VLD1 (R16), [V3.S4]
+	ADD R6, R16
+	VLD1 (R16), [V4.S4]
+	MOVD R4, R8
+	CBNZ R10, skip0
+	VLD1 (R8), [V5.S4]
+	VFMLA V0.S4, V5.S4, V16.S4
+skip0:
+	ADD R9, R8
+	VLD1 (R8), [V6.S4]
+	VFMLA V2.S4, V6.S4, V16.S4
+	VFMLA V1.S4, V6.S4, V17.S4
+	VFMLA V0.S4, V6.S4, V18.S4
+	ADD R9, R8
+	VLD1 (R8), [V5.S4]
+	VFMLA V4.S4, V5.S4, V16.S4
+	VFMLA V3.S4, V5.S4, V17.S4
+	VFMLA V2.S4, V5.S4, V18.S4
+	VFMLA V1.S4, V5.S4, V19.S4
+	VFMLA V0.S4, V5.S4, V20.S4
+	ADD R9, R8
+	VLD1 (R8), [V6.S4]
+	VFMLA V4.S4, V6.S4, V18.S4
+	VFMLA V3.S4, V6.S4, V19.S4
+	VFMLA V2.S4, V6.S4, V20.S4
+	VFMLA V1.S4, V6.S4, V21.S4
+	ADD R9, R8
+	CBNZ R11, skip4
+	VLD1 (R8), [V5.S4]
+	VFMLA V4.S4, V5.S4, V20.S4
+	VFMLA V3.S4, V5.S4, V21.S4
+skip4:
+	MOVD windowArgs_row(R0), R14
+	ADD R14, R4
+	MOVD windowArgs_wrow(R0), R14
+	ADD R14, R5
+	SUBS $1, R7, R7
+	BNE row
+	MOVD windowArgs_ypix(R0), R14
+	VST1 [V16.S4], (R2)
+	ADD R14, R2
+	VST1 [V17.S4], (R2)
+	ADD R14, R2
+	VST1 [V18.S4], (R2)
+	ADD R14, R2
+	VST1 [V19.S4], (R2)
+	ADD R14, R2
+	VST1 [V20.S4], (R2)
+	ADD R14, R2
+	VST1 [V21.S4], (R2)
+	ADD R14, R2
+	MOVD windowArgs_next(R0), R14
+	ADD R14, R1
+	MOVD $0, R10
+	SUBS $1, R3, R3
+	BNE tile
+	ADD $16, R12
+	MOVD windowArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func depthwiseBack5x7NEON(p *windowArgs)
+TEXT ·depthwiseBack5x7NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD windowArgs_pix(R0), R9
+	MOVD windowArgs_wtap(R0), R6
+	MOVD $0, R12
+block:
+	MOVD windowArgs_x(R0), R1
+	MOVD windowArgs_off(R0), R14
+	ADD R14, R1
+	ADD R12, R1
+	MOVD windowArgs_y(R0), R2
+	ADD R12, R2
+	MOVD windowArgs_tiles(R0), R3
+	MOVD windowArgs_left(R0), R10
+tile:
+	MOVD windowArgs_right(R0), R11
+	CMP $1, R3
+	CSEL EQ, R11, ZR, R11
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	MOVD R1, R4
+	MOVD windowArgs_w(R0), R5
+	ADD R12, R5
+	MOVD windowArgs_ny(R0), R7
+row:
+	MOVD R5, R16
+	VLD1 (R16), [V0.S4]
+	ADD R6, R16
+	VLD1 (R16), [V1.S4]
+	ADD R6, R16
+	VLD1 (R16), [V2.S4]
+	ADD R6, R16
+	VLD1 (R16), [V3.S4]
+	ADD R6, R16
+	VLD1 (R16), [V4.S4]
+	MOVD R4, R8
+	CBNZ R10, skip0
+	VLD1 (R8), [V5.S4]
+	VFMLA V0.S4, V5.S4, V16.S4
+skip0:
+	ADD R9, R8
+	VLD1 (R8), [V6.S4]
+	VFMLA V2.S4, V6.S4, V16.S4
+	VFMLA V1.S4, V6.S4, V17.S4
+	VFMLA V0.S4, V6.S4, V18.S4
+	ADD R9, R8
+	VLD1 (R8), [V5.S4]
+	VFMLA V4.S4, V5.S4, V16.S4
+	VFMLA V3.S4, V5.S4, V17.S4
+	VFMLA V2.S4, V5.S4, V18.S4
+	VFMLA V1.S4, V5.S4, V19.S4
+	VFMLA V0.S4, V5.S4, V20.S4
+	ADD R9, R8
+	VLD1 (R8), [V6.S4]
+	VFMLA V4.S4, V6.S4, V18.S4
+	VFMLA V3.S4, V6.S4, V19.S4
+	VFMLA V2.S4, V6.S4, V20.S4
+	VFMLA V1.S4, V6.S4, V21.S4
+	VFMLA V0.S4, V6.S4, V22.S4
+	ADD R9, R8
+	VLD1 (R8), [V5.S4]
+	VFMLA V4.S4, V5.S4, V20.S4
+	VFMLA V3.S4, V5.S4, V21.S4
+	VFMLA V2.S4, V5.S4, V22.S4
+	ADD R9, R8
+	CBNZ R11, skip5
+	VLD1 (R8), [V6.S4]
+	VFMLA V4.S4, V6.S4, V22.S4
+skip5:
+	MOVD windowArgs_row(R0), R14
+	ADD R14, R4
+	MOVD windowArgs_wrow(R0), R14
+	ADD R14, R5
+	SUBS $1, R7, R7
+	BNE row
+	MOVD windowArgs_ypix(R0), R14
+	VST1 [V16.S4], (R2)
+	ADD R14, R2
+	VST1 [V17.S4], (R2)
+	ADD R14, R2
+	VST1 [V18.S4], (R2)
+	ADD R14, R2
+	VST1 [V19.S4], (R2)
+	ADD R14, R2
+	VST1 [V20.S4], (R2)
+	ADD R14, R2
+	VST1 [V21.S4], (R2)
+	ADD R14, R2
+	VST1 [V22.S4], (R2)
+	ADD R14, R2
+	MOVD windowArgs_next(R0), R14
+	ADD R14, R1
+	MOVD $0, R10
+	SUBS $1, R3, R3
+	BNE tile
+	ADD $16, R12
+	MOVD windowArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func depthwiseBack5x8NEON(p *windowArgs)
+TEXT ·depthwiseBack5x8NEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD windowArgs_pix(R0), R9
+	MOVD windowArgs_wtap(R0), R6
+	MOVD $0, R12
+block:
+	MOVD windowArgs_x(R0), R1
+	MOVD windowArgs_off(R0), R14
+	ADD R14, R1
+	ADD R12, R1
+	MOVD windowArgs_y(R0), R2
+	ADD R12, R2
+	MOVD windowArgs_tiles(R0), R3
+	MOVD windowArgs_left(R0), R10
+tile:
+	MOVD windowArgs_right(R0), R11
+	CMP $1, R3
+	CSEL EQ, R11, ZR, R11
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	MOVD R1, R4
+	MOVD windowArgs_w(R0), R5
+	ADD R12, R5
+	MOVD windowArgs_ny(R0), R7
+row:
+	MOVD R5, R16
+	VLD1 (R16), [V0.S4]
+	ADD R6, R16
+	VLD1 (R16), [V1.S4]
+	ADD R6, R16
+	VLD1 (R16), [V2.S4]
+	ADD R6, R16
+	VLD1 (R16), [V3.S4]
+	ADD R6, R16
+	VLD1 (R16), [V4.S4]
+	MOVD R4, R8
+	CBNZ R10, skip0
+	VLD1 (R8), [V5.S4]
+	VFMLA V0.S4, V5.S4, V16.S4
+skip0:
+	ADD R9, R8
+	VLD1 (R8), [V6.S4]
+	VFMLA V2.S4, V6.S4, V16.S4
+	VFMLA V1.S4, V6.S4, V17.S4
+	VFMLA V0.S4, V6.S4, V18.S4
+	ADD R9, R8
+	VLD1 (R8), [V5.S4]
+	VFMLA V4.S4, V5.S4, V16.S4
+	VFMLA V3.S4, V5.S4, V17.S4
+	VFMLA V2.S4, V5.S4, V18.S4
+	VFMLA V1.S4, V5.S4, V19.S4
+	VFMLA V0.S4, V5.S4, V20.S4
+	ADD R9, R8
+	VLD1 (R8), [V6.S4]
+	VFMLA V4.S4, V6.S4, V18.S4
+	VFMLA V3.S4, V6.S4, V19.S4
+	VFMLA V2.S4, V6.S4, V20.S4
+	VFMLA V1.S4, V6.S4, V21.S4
+	VFMLA V0.S4, V6.S4, V22.S4
+	ADD R9, R8
+	VLD1 (R8), [V5.S4]
+	VFMLA V4.S4, V5.S4, V20.S4
+	VFMLA V3.S4, V5.S4, V21.S4
+	VFMLA V2.S4, V5.S4, V22.S4
+	VFMLA V1.S4, V5.S4, V23.S4
+	ADD R9, R8
+	CBNZ R11, skip5
+	VLD1 (R8), [V6.S4]
+	VFMLA V4.S4, V6.S4, V22.S4
+	VFMLA V3.S4, V6.S4, V23.S4
+skip5:
+	MOVD windowArgs_row(R0), R14
+	ADD R14, R4
+	MOVD windowArgs_wrow(R0), R14
+	ADD R14, R5
+	SUBS $1, R7, R7
+	BNE row
+	MOVD windowArgs_ypix(R0), R14
+	VST1 [V16.S4], (R2)
+	ADD R14, R2
+	VST1 [V17.S4], (R2)
+	ADD R14, R2
+	VST1 [V18.S4], (R2)
+	ADD R14, R2
+	VST1 [V19.S4], (R2)
+	ADD R14, R2
+	VST1 [V20.S4], (R2)
+	ADD R14, R2
+	VST1 [V21.S4], (R2)
+	ADD R14, R2
+	VST1 [V22.S4], (R2)
+	ADD R14, R2
+	VST1 [V23.S4], (R2)
+	ADD R14, R2
+	MOVD windowArgs_next(R0), R14
+	ADD R14, R1
+	MOVD $0, R10
+	SUBS $1, R3, R3
+	BNE tile
+	ADD $16, R12
+	MOVD windowArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func normPixelsNEON(p *pixelArgs)
+TEXT ·normPixelsNEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD (pixelArgs_zwalk+walk_pixel)(R0), R4
+	MOVD (pixelArgs_ywalk+walk_pixel)(R0), R6
+	ADD $pixelArgs_lo, R0, R16
+	VLD1R (R16), [V30.S4]
+	ADD $pixelArgs_hi, R0, R16
+	VLD1R (R16), [V31.S4]
+	MOVD $0, R12
+block:
+	MOVD pixelArgs_scale(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V6.S4, V7.S4]
+	MOVD pixelArgs_shift(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V8.S4, V9.S4]
+	MOVD pixelArgs_z(R0), R1
+	ADD R12, R1
+	MOVD pixelArgs_y(R0), R3
+	ADD R12, R3
+	MOVD pixelArgs_nn(R0), R9
+image:
+	MOVD pixelArgs_ny(R0), R8
+row:
+	MOVD pixelArgs_nx(R0), R7
+	PCALIGN $16
+pixel:
+	VLD1 (R1), [V1.S4]
+	VORR V8.B16, V8.B16, V0.B16
+	VFMLA V6.S4, V1.S4, V0.S4
+	WORD $0x4e3ef400 // FMAX V0.4S, V0.4S, V30.4S
+	WORD $0x4ebff400 // FMIN V0.4S, V0.4S, V31.4S
+	VST1 [V0.S4], (R3)
+	ADD $16, R1, R16
+	VLD1 (R16), [V1.S4]
+	VORR V9.B16, V9.B16, V0.B16
+	VFMLA V7.S4, V1.S4, V0.S4
+	WORD $0x4e3ef400 // FMAX V0.4S, V0.4S, V30.4S
+	WORD $0x4ebff400 // FMIN V0.4S, V0.4S, V31.4S
+	ADD $16, R3, R16
+	VST1 [V0.S4], (R16)
+	ADD R4, R1
+	ADD R6, R3
+	SUBS $1, R7, R7
+	BNE pixel
+	MOVD (pixelArgs_zwalk+walk_row)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R3
+	SUBS $1, R8, R8
+	BNE row
+	MOVD (pixelArgs_zwalk+walk_image)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R3
+	SUBS $1, R9, R9
+	BNE image
+	ADD $32, R12
+	MOVD pixelArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func normAddPixelsNEON(p *pixelArgs)
+TEXT ·normAddPixelsNEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD (pixelArgs_zwalk+walk_pixel)(R0), R4
+	MOVD (pixelArgs_dwalk+walk_pixel)(R0), R5
+	MOVD (pixelArgs_ywalk+walk_pixel)(R0), R6
+	ADD $pixelArgs_lo, R0, R16
+	VLD1R (R16), [V30.S4]
+	ADD $pixelArgs_hi, R0, R16
+	VLD1R (R16), [V31.S4]
+	MOVD $0, R12
+block:
+	MOVD pixelArgs_scale(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V6.S4, V7.S4]
+	MOVD pixelArgs_shift(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V8.S4, V9.S4]
+	MOVD pixelArgs_z(R0), R1
+	ADD R12, R1
+	MOVD pixelArgs_d(R0), R2
+	ADD R12, R2
+	MOVD pixelArgs_y(R0), R3
+	ADD R12, R3
+	MOVD pixelArgs_nn(R0), R9
+image:
+	MOVD pixelArgs_ny(R0), R8
+row:
+	MOVD pixelArgs_nx(R0), R7
+	PCALIGN $16
+pixel:
+	VLD1 (R1), [V1.S4]
+	VORR V8.B16, V8.B16, V0.B16
+	VFMLA V6.S4, V1.S4, V0.S4
+	VLD1 (R2), [V5.S4]
+	WORD $0x4e25d400 // FADD V0.4S, V0.4S, V5.4S
+	WORD $0x4e3ef400 // FMAX V0.4S, V0.4S, V30.4S
+	WORD $0x4ebff400 // FMIN V0.4S, V0.4S, V31.4S
+	VST1 [V0.S4], (R3)
+	ADD $16, R1, R16
+	VLD1 (R16), [V1.S4]
+	VORR V9.B16, V9.B16, V0.B16
+	VFMLA V7.S4, V1.S4, V0.S4
+	ADD $16, R2, R16
+	VLD1 (R16), [V5.S4]
+	WORD $0x4e25d400 // FADD V0.4S, V0.4S, V5.4S
+	WORD $0x4e3ef400 // FMAX V0.4S, V0.4S, V30.4S
+	WORD $0x4ebff400 // FMIN V0.4S, V0.4S, V31.4S
+	ADD $16, R3, R16
+	VST1 [V0.S4], (R16)
+	ADD R4, R1
+	ADD R5, R2
+	ADD R6, R3
+	SUBS $1, R7, R7
+	BNE pixel
+	MOVD (pixelArgs_zwalk+walk_row)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_dwalk+walk_row)(R0), R14
+	ADD R14, R2
+	MOVD (pixelArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R3
+	SUBS $1, R8, R8
+	BNE row
+	MOVD (pixelArgs_zwalk+walk_image)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_dwalk+walk_image)(R0), R14
+	ADD R14, R2
+	MOVD (pixelArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R3
+	SUBS $1, R9, R9
+	BNE image
+	ADD $32, R12
+	MOVD pixelArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func reducePixelsNEON(p *pixelArgs)
+TEXT ·reducePixelsNEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD (pixelArgs_zwalk+walk_pixel)(R0), R4
+	MOVD (pixelArgs_dwalk+walk_pixel)(R0), R5
+	ADD $pixelArgs_lo, R0, R16
+	VLD1R (R16), [V30.S4]
+	ADD $pixelArgs_hi, R0, R16
+	VLD1R (R16), [V31.S4]
+	MOVD $0, R12
+block:
+	MOVD pixelArgs_scale(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V6.S4, V7.S4]
+	MOVD pixelArgs_shift(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V8.S4, V9.S4]
+	MOVD pixelArgs_a(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V10.S4, V11.S4]
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	MOVD pixelArgs_z(R0), R1
+	ADD R12, R1
+	MOVD pixelArgs_d(R0), R2
+	ADD R12, R2
+	MOVD pixelArgs_nn(R0), R9
+image:
+	MOVD pixelArgs_ny(R0), R8
+row:
+	MOVD pixelArgs_nx(R0), R7
+	PCALIGN $16
+pixel:
+	VLD1 (R1), [V1.S4]
+	VORR V8.B16, V8.B16, V0.B16
+	VFMLA V6.S4, V1.S4, V0.S4
+	WORD $0x6e20e7c2 // FCMGE V2.4S, V30.4S, V0.4S
+	WORD $0x6e3fe403 // FCMGE V3.4S, V0.4S, V31.4S
+	VORR V2.B16, V3.B16, V2.B16
+	VLD1 (R2), [V5.S4]
+	WORD $0x4e621ca0 // BIC V0.16B, V5.16B, V2.16B
+	WORD $0x4e20d58c // FADD V12.4S, V12.4S, V0.4S
+	WORD $0x4eaad422 // FSUB V2.4S, V1.4S, V10.4S
+	VFMLA V2.S4, V0.S4, V14.S4
+	ADD $16, R1, R16
+	VLD1 (R16), [V1.S4]
+	VORR V9.B16, V9.B16, V0.B16
+	VFMLA V7.S4, V1.S4, V0.S4
+	WORD $0x6e20e7c2 // FCMGE V2.4S, V30.4S, V0.4S
+	WORD $0x6e3fe403 // FCMGE V3.4S, V0.4S, V31.4S
+	VORR V2.B16, V3.B16, V2.B16
+	ADD $16, R2, R16
+	VLD1 (R16), [V5.S4]
+	WORD $0x4e621ca0 // BIC V0.16B, V5.16B, V2.16B
+	WORD $0x4e20d5ad // FADD V13.4S, V13.4S, V0.4S
+	WORD $0x4eabd422 // FSUB V2.4S, V1.4S, V11.4S
+	VFMLA V2.S4, V0.S4, V15.S4
+	ADD R4, R1
+	ADD R5, R2
+	SUBS $1, R7, R7
+	BNE pixel
+	MOVD (pixelArgs_zwalk+walk_row)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_dwalk+walk_row)(R0), R14
+	ADD R14, R2
+	SUBS $1, R8, R8
+	BNE row
+	MOVD (pixelArgs_zwalk+walk_image)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_dwalk+walk_image)(R0), R14
+	ADD R14, R2
+	SUBS $1, R9, R9
+	BNE image
+	MOVD pixelArgs_sum(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V0.S4, V1.S4]
+	WORD $0x4e2cd400 // FADD V0.4S, V0.4S, V12.4S
+	WORD $0x4e2dd421 // FADD V1.4S, V1.4S, V13.4S
+	VST1 [V0.S4, V1.S4], (R16)
+	MOVD pixelArgs_dot(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V0.S4, V1.S4]
+	WORD $0x4e2ed400 // FADD V0.4S, V0.4S, V14.4S
+	WORD $0x4e2fd421 // FADD V1.4S, V1.4S, V15.4S
+	VST1 [V0.S4, V1.S4], (R16)
+	ADD $32, R12
+	MOVD pixelArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func applyPixelsNEON(p *pixelArgs)
+TEXT ·applyPixelsNEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD (pixelArgs_zwalk+walk_pixel)(R0), R4
+	MOVD (pixelArgs_dwalk+walk_pixel)(R0), R5
+	MOVD (pixelArgs_ywalk+walk_pixel)(R0), R6
+	ADD $pixelArgs_lo, R0, R16
+	VLD1R (R16), [V30.S4]
+	ADD $pixelArgs_hi, R0, R16
+	VLD1R (R16), [V31.S4]
+	MOVD $0, R12
+block:
+	MOVD pixelArgs_scale(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V6.S4, V7.S4]
+	MOVD pixelArgs_shift(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V8.S4, V9.S4]
+	MOVD pixelArgs_a(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V10.S4, V11.S4]
+	MOVD pixelArgs_b(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V12.S4, V13.S4]
+	MOVD pixelArgs_c(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V14.S4, V15.S4]
+	MOVD pixelArgs_z(R0), R1
+	ADD R12, R1
+	MOVD pixelArgs_d(R0), R2
+	ADD R12, R2
+	MOVD pixelArgs_y(R0), R3
+	ADD R12, R3
+	MOVD pixelArgs_nn(R0), R9
+image:
+	MOVD pixelArgs_ny(R0), R8
+row:
+	MOVD pixelArgs_nx(R0), R7
+	PCALIGN $16
+pixel:
+	VLD1 (R1), [V1.S4]
+	VORR V8.B16, V8.B16, V0.B16
+	VFMLA V6.S4, V1.S4, V0.S4
+	WORD $0x6e20e7c2 // FCMGE V2.4S, V30.4S, V0.4S
+	WORD $0x6e3fe403 // FCMGE V3.4S, V0.4S, V31.4S
+	VORR V2.B16, V3.B16, V2.B16
+	VLD1 (R2), [V5.S4]
+	WORD $0x4e621ca0 // BIC V0.16B, V5.16B, V2.16B
+	VORR V14.B16, V14.B16, V2.B16
+	VFMLA V12.S4, V1.S4, V2.S4
+	VFMLA V10.S4, V0.S4, V2.S4
+	VST1 [V2.S4], (R3)
+	ADD $16, R1, R16
+	VLD1 (R16), [V1.S4]
+	VORR V9.B16, V9.B16, V0.B16
+	VFMLA V7.S4, V1.S4, V0.S4
+	WORD $0x6e20e7c2 // FCMGE V2.4S, V30.4S, V0.4S
+	WORD $0x6e3fe403 // FCMGE V3.4S, V0.4S, V31.4S
+	VORR V2.B16, V3.B16, V2.B16
+	ADD $16, R2, R16
+	VLD1 (R16), [V5.S4]
+	WORD $0x4e621ca0 // BIC V0.16B, V5.16B, V2.16B
+	VORR V15.B16, V15.B16, V2.B16
+	VFMLA V13.S4, V1.S4, V2.S4
+	VFMLA V11.S4, V0.S4, V2.S4
+	ADD $16, R3, R16
+	VST1 [V2.S4], (R16)
+	ADD R4, R1
+	ADD R5, R2
+	ADD R6, R3
+	SUBS $1, R7, R7
+	BNE pixel
+	MOVD (pixelArgs_zwalk+walk_row)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_dwalk+walk_row)(R0), R14
+	ADD R14, R2
+	MOVD (pixelArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R3
+	SUBS $1, R8, R8
+	BNE row
+	MOVD (pixelArgs_zwalk+walk_image)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_dwalk+walk_image)(R0), R14
+	ADD R14, R2
+	MOVD (pixelArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R3
+	SUBS $1, R9, R9
+	BNE image
+	ADD $32, R12
+	MOVD pixelArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func normSiLUPixelsNEON(p *pixelArgs)
+TEXT ·normSiLUPixelsNEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD (pixelArgs_zwalk+walk_pixel)(R0), R4
+	MOVD (pixelArgs_ywalk+walk_pixel)(R0), R6
+	MOVD $expNEON<>(SB), R16
+	VLD1R.P 4(R16), [V16.S4]
+	VLD1R.P 4(R16), [V17.S4]
+	VLD1R.P 4(R16), [V18.S4]
+	VLD1R.P 4(R16), [V19.S4]
+	VLD1R.P 4(R16), [V20.S4]
+	VLD1R.P 4(R16), [V21.S4]
+	VLD1R.P 4(R16), [V22.S4]
+	VLD1R.P 4(R16), [V23.S4]
+	VLD1R.P 4(R16), [V24.S4]
+	VLD1R.P 4(R16), [V25.S4]
+	VLD1R.P 4(R16), [V26.S4]
+	VLD1R.P 4(R16), [V27.S4]
+	VLD1R.P 4(R16), [V28.S4]
+	MOVD $0, R12
+block:
+	MOVD pixelArgs_scale(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V6.S4, V7.S4]
+	MOVD pixelArgs_shift(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V8.S4, V9.S4]
+	MOVD pixelArgs_z(R0), R1
+	ADD R12, R1
+	MOVD pixelArgs_y(R0), R3
+	ADD R12, R3
+	MOVD pixelArgs_nn(R0), R9
+image:
+	MOVD pixelArgs_ny(R0), R8
+row:
+	MOVD pixelArgs_nx(R0), R7
+	PCALIGN $16
+pixel:
+	VLD1 (R1), [V1.S4]
+	VORR V8.B16, V8.B16, V0.B16
+	VFMLA V6.S4, V1.S4, V0.S4
+	WORD $0x6ea0f800 // FNEG V0.4S, V0.4S
+	WORD $0x4ebaf400 // FMIN V0.4S, V0.4S, V26.4S
+	WORD $0x4e3bf400 // FMAX V0.4S, V0.4S, V27.4S
+	WORD $0x6e31dc02 // FMUL V2.4S, V0.4S, V17.4S
+	WORD $0x4e21a842 // FCVTNS V2.4S, V2.4S
+	WORD $0x4e21d843 // SCVTF V3.4S, V2.4S
+	VFMLS V18.S4, V3.S4, V0.S4
+	VFMLS V19.S4, V3.S4, V0.S4
+	VORR V20.B16, V20.B16, V4.B16
+	VORR V21.B16, V21.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V22.B16, V22.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V23.B16, V23.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V24.B16, V24.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V25.B16, V25.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	WORD $0x6e20dc03 // FMUL V3.4S, V0.4S, V0.4S
+	VFMLA V3.S4, V5.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	VSHL $23, V2.S4, V2.S4
+	VADD V2.S4, V0.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	WORD $0x6e20fe00 // FDIV V0.4S, V16.4S, V0.4S
+	VORR V8.B16, V8.B16, V3.B16
+	VFMLA V6.S4, V1.S4, V3.S4
+	WORD $0x6e23dc00 // FMUL V0.4S, V0.4S, V3.4S
+	VST1 [V0.S4], (R3)
+	ADD $16, R1, R16
+	VLD1 (R16), [V1.S4]
+	VORR V9.B16, V9.B16, V0.B16
+	VFMLA V7.S4, V1.S4, V0.S4
+	WORD $0x6ea0f800 // FNEG V0.4S, V0.4S
+	WORD $0x4ebaf400 // FMIN V0.4S, V0.4S, V26.4S
+	WORD $0x4e3bf400 // FMAX V0.4S, V0.4S, V27.4S
+	WORD $0x6e31dc02 // FMUL V2.4S, V0.4S, V17.4S
+	WORD $0x4e21a842 // FCVTNS V2.4S, V2.4S
+	WORD $0x4e21d843 // SCVTF V3.4S, V2.4S
+	VFMLS V18.S4, V3.S4, V0.S4
+	VFMLS V19.S4, V3.S4, V0.S4
+	VORR V20.B16, V20.B16, V4.B16
+	VORR V21.B16, V21.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V22.B16, V22.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V23.B16, V23.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V24.B16, V24.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V25.B16, V25.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	WORD $0x6e20dc03 // FMUL V3.4S, V0.4S, V0.4S
+	VFMLA V3.S4, V5.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	VSHL $23, V2.S4, V2.S4
+	VADD V2.S4, V0.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	WORD $0x6e20fe00 // FDIV V0.4S, V16.4S, V0.4S
+	VORR V9.B16, V9.B16, V3.B16
+	VFMLA V7.S4, V1.S4, V3.S4
+	WORD $0x6e23dc00 // FMUL V0.4S, V0.4S, V3.4S
+	ADD $16, R3, R16
+	VST1 [V0.S4], (R16)
+	ADD R4, R1
+	ADD R6, R3
+	SUBS $1, R7, R7
+	BNE pixel
+	MOVD (pixelArgs_zwalk+walk_row)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R3
+	SUBS $1, R8, R8
+	BNE row
+	MOVD (pixelArgs_zwalk+walk_image)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R3
+	SUBS $1, R9, R9
+	BNE image
+	ADD $32, R12
+	MOVD pixelArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func normAddSiLUPixelsNEON(p *pixelArgs)
+TEXT ·normAddSiLUPixelsNEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD (pixelArgs_zwalk+walk_pixel)(R0), R4
+	MOVD (pixelArgs_dwalk+walk_pixel)(R0), R5
+	MOVD (pixelArgs_ywalk+walk_pixel)(R0), R6
+	MOVD $expNEON<>(SB), R16
+	VLD1R.P 4(R16), [V16.S4]
+	VLD1R.P 4(R16), [V17.S4]
+	VLD1R.P 4(R16), [V18.S4]
+	VLD1R.P 4(R16), [V19.S4]
+	VLD1R.P 4(R16), [V20.S4]
+	VLD1R.P 4(R16), [V21.S4]
+	VLD1R.P 4(R16), [V22.S4]
+	VLD1R.P 4(R16), [V23.S4]
+	VLD1R.P 4(R16), [V24.S4]
+	VLD1R.P 4(R16), [V25.S4]
+	VLD1R.P 4(R16), [V26.S4]
+	VLD1R.P 4(R16), [V27.S4]
+	VLD1R.P 4(R16), [V28.S4]
+	MOVD $0, R12
+block:
+	MOVD pixelArgs_scale(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V6.S4, V7.S4]
+	MOVD pixelArgs_shift(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V8.S4, V9.S4]
+	MOVD pixelArgs_z(R0), R1
+	ADD R12, R1
+	MOVD pixelArgs_d(R0), R2
+	ADD R12, R2
+	MOVD pixelArgs_y(R0), R3
+	ADD R12, R3
+	MOVD pixelArgs_nn(R0), R9
+image:
+	MOVD pixelArgs_ny(R0), R8
+row:
+	MOVD pixelArgs_nx(R0), R7
+	PCALIGN $16
+pixel:
+	VLD1 (R1), [V1.S4]
+	VORR V8.B16, V8.B16, V0.B16
+	VFMLA V6.S4, V1.S4, V0.S4
+	VLD1 (R2), [V5.S4]
+	WORD $0x4e25d400 // FADD V0.4S, V0.4S, V5.4S
+	WORD $0x6ea0f800 // FNEG V0.4S, V0.4S
+	WORD $0x4ebaf400 // FMIN V0.4S, V0.4S, V26.4S
+	WORD $0x4e3bf400 // FMAX V0.4S, V0.4S, V27.4S
+	WORD $0x6e31dc02 // FMUL V2.4S, V0.4S, V17.4S
+	WORD $0x4e21a842 // FCVTNS V2.4S, V2.4S
+	WORD $0x4e21d843 // SCVTF V3.4S, V2.4S
+	VFMLS V18.S4, V3.S4, V0.S4
+	VFMLS V19.S4, V3.S4, V0.S4
+	VORR V20.B16, V20.B16, V4.B16
+	VORR V21.B16, V21.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V22.B16, V22.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V23.B16, V23.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V24.B16, V24.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V25.B16, V25.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	WORD $0x6e20dc03 // FMUL V3.4S, V0.4S, V0.4S
+	VFMLA V3.S4, V5.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	VSHL $23, V2.S4, V2.S4
+	VADD V2.S4, V0.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	WORD $0x6e20fe00 // FDIV V0.4S, V16.4S, V0.4S
+	VORR V8.B16, V8.B16, V3.B16
+	VFMLA V6.S4, V1.S4, V3.S4
+	VLD1 (R2), [V5.S4]
+	WORD $0x4e25d463 // FADD V3.4S, V3.4S, V5.4S
+	WORD $0x6e23dc00 // FMUL V0.4S, V0.4S, V3.4S
+	VST1 [V0.S4], (R3)
+	ADD $16, R1, R16
+	VLD1 (R16), [V1.S4]
+	VORR V9.B16, V9.B16, V0.B16
+	VFMLA V7.S4, V1.S4, V0.S4
+	ADD $16, R2, R16
+	VLD1 (R16), [V5.S4]
+	WORD $0x4e25d400 // FADD V0.4S, V0.4S, V5.4S
+	WORD $0x6ea0f800 // FNEG V0.4S, V0.4S
+	WORD $0x4ebaf400 // FMIN V0.4S, V0.4S, V26.4S
+	WORD $0x4e3bf400 // FMAX V0.4S, V0.4S, V27.4S
+	WORD $0x6e31dc02 // FMUL V2.4S, V0.4S, V17.4S
+	WORD $0x4e21a842 // FCVTNS V2.4S, V2.4S
+	WORD $0x4e21d843 // SCVTF V3.4S, V2.4S
+	VFMLS V18.S4, V3.S4, V0.S4
+	VFMLS V19.S4, V3.S4, V0.S4
+	VORR V20.B16, V20.B16, V4.B16
+	VORR V21.B16, V21.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V22.B16, V22.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V23.B16, V23.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V24.B16, V24.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V25.B16, V25.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	WORD $0x6e20dc03 // FMUL V3.4S, V0.4S, V0.4S
+	VFMLA V3.S4, V5.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	VSHL $23, V2.S4, V2.S4
+	VADD V2.S4, V0.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	WORD $0x6e20fe00 // FDIV V0.4S, V16.4S, V0.4S
+	VORR V9.B16, V9.B16, V3.B16
+	VFMLA V7.S4, V1.S4, V3.S4
+	ADD $16, R2, R16
+	VLD1 (R16), [V5.S4]
+	WORD $0x4e25d463 // FADD V3.4S, V3.4S, V5.4S
+	WORD $0x6e23dc00 // FMUL V0.4S, V0.4S, V3.4S
+	ADD $16, R3, R16
+	VST1 [V0.S4], (R16)
+	ADD R4, R1
+	ADD R5, R2
+	ADD R6, R3
+	SUBS $1, R7, R7
+	BNE pixel
+	MOVD (pixelArgs_zwalk+walk_row)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_dwalk+walk_row)(R0), R14
+	ADD R14, R2
+	MOVD (pixelArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R3
+	SUBS $1, R8, R8
+	BNE row
+	MOVD (pixelArgs_zwalk+walk_image)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_dwalk+walk_image)(R0), R14
+	ADD R14, R2
+	MOVD (pixelArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R3
+	SUBS $1, R9, R9
+	BNE image
+	ADD $32, R12
+	MOVD pixelArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func reduceSiLUPixelsNEON(p *pixelArgs)
+TEXT ·reduceSiLUPixelsNEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD (pixelArgs_zwalk+walk_pixel)(R0), R4
+	MOVD (pixelArgs_dwalk+walk_pixel)(R0), R5
+	MOVD $expNEON<>(SB), R16
+	VLD1R.P 4(R16), [V16.S4]
+	VLD1R.P 4(R16), [V17.S4]
+	VLD1R.P 4(R16), [V18.S4]
+	VLD1R.P 4(R16), [V19.S4]
+	VLD1R.P 4(R16), [V20.S4]
+	VLD1R.P 4(R16), [V21.S4]
+	VLD1R.P 4(R16), [V22.S4]
+	VLD1R.P 4(R16), [V23.S4]
+	VLD1R.P 4(R16), [V24.S4]
+	VLD1R.P 4(R16), [V25.S4]
+	VLD1R.P 4(R16), [V26.S4]
+	VLD1R.P 4(R16), [V27.S4]
+	VLD1R.P 4(R16), [V28.S4]
+	MOVD $0, R12
+block:
+	MOVD pixelArgs_scale(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V6.S4, V7.S4]
+	MOVD pixelArgs_shift(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V8.S4, V9.S4]
+	MOVD pixelArgs_a(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V10.S4, V11.S4]
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	MOVD pixelArgs_z(R0), R1
+	ADD R12, R1
+	MOVD pixelArgs_d(R0), R2
+	ADD R12, R2
+	MOVD pixelArgs_nn(R0), R9
+image:
+	MOVD pixelArgs_ny(R0), R8
+row:
+	MOVD pixelArgs_nx(R0), R7
+	PCALIGN $16
+pixel:
+	VLD1 (R1), [V1.S4]
+	VORR V8.B16, V8.B16, V0.B16
+	VFMLA V6.S4, V1.S4, V0.S4
+	WORD $0x6ea0f800 // FNEG V0.4S, V0.4S
+	WORD $0x4ebaf400 // FMIN V0.4S, V0.4S, V26.4S
+	WORD $0x4e3bf400 // FMAX V0.4S, V0.4S, V27.4S
+	WORD $0x6e31dc02 // FMUL V2.4S, V0.4S, V17.4S
+	WORD $0x4e21a842 // FCVTNS V2.4S, V2.4S
+	WORD $0x4e21d843 // SCVTF V3.4S, V2.4S
+	VFMLS V18.S4, V3.S4, V0.S4
+	VFMLS V19.S4, V3.S4, V0.S4
+	VORR V20.B16, V20.B16, V4.B16
+	VORR V21.B16, V21.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V22.B16, V22.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V23.B16, V23.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V24.B16, V24.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V25.B16, V25.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	WORD $0x6e20dc03 // FMUL V3.4S, V0.4S, V0.4S
+	VFMLA V3.S4, V5.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	VSHL $23, V2.S4, V2.S4
+	VADD V2.S4, V0.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	WORD $0x6e20fe00 // FDIV V0.4S, V16.4S, V0.4S
+	WORD $0x4ea0d602 // FSUB V2.4S, V16.4S, V0.4S
+	VORR V8.B16, V8.B16, V3.B16
+	VFMLA V6.S4, V1.S4, V3.S4
+	VORR V16.B16, V16.B16, V4.B16
+	VFMLA V3.S4, V2.S4, V4.S4
+	WORD $0x6e24dc00 // FMUL V0.4S, V0.4S, V4.4S
+	VLD1 (R2), [V5.S4]
+	WORD $0x6e25dc00 // FMUL V0.4S, V0.4S, V5.4S
+	WORD $0x4e20d58c // FADD V12.4S, V12.4S, V0.4S
+	WORD $0x4eaad422 // FSUB V2.4S, V1.4S, V10.4S
+	VFMLA V2.S4, V0.S4, V14.S4
+	ADD $16, R1, R16
+	VLD1 (R16), [V1.S4]
+	VORR V9.B16, V9.B16, V0.B16
+	VFMLA V7.S4, V1.S4, V0.S4
+	WORD $0x6ea0f800 // FNEG V0.4S, V0.4S
+	WORD $0x4ebaf400 // FMIN V0.4S, V0.4S, V26.4S
+	WORD $0x4e3bf400 // FMAX V0.4S, V0.4S, V27.4S
+	WORD $0x6e31dc02 // FMUL V2.4S, V0.4S, V17.4S
+	WORD $0x4e21a842 // FCVTNS V2.4S, V2.4S
+	WORD $0x4e21d843 // SCVTF V3.4S, V2.4S
+	VFMLS V18.S4, V3.S4, V0.S4
+	VFMLS V19.S4, V3.S4, V0.S4
+	VORR V20.B16, V20.B16, V4.B16
+	VORR V21.B16, V21.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V22.B16, V22.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V23.B16, V23.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V24.B16, V24.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V25.B16, V25.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	WORD $0x6e20dc03 // FMUL V3.4S, V0.4S, V0.4S
+	VFMLA V3.S4, V5.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	VSHL $23, V2.S4, V2.S4
+	VADD V2.S4, V0.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	WORD $0x6e20fe00 // FDIV V0.4S, V16.4S, V0.4S
+	WORD $0x4ea0d602 // FSUB V2.4S, V16.4S, V0.4S
+	VORR V9.B16, V9.B16, V3.B16
+	VFMLA V7.S4, V1.S4, V3.S4
+	VORR V16.B16, V16.B16, V4.B16
+	VFMLA V3.S4, V2.S4, V4.S4
+	WORD $0x6e24dc00 // FMUL V0.4S, V0.4S, V4.4S
+	ADD $16, R2, R16
+	VLD1 (R16), [V5.S4]
+	WORD $0x6e25dc00 // FMUL V0.4S, V0.4S, V5.4S
+	WORD $0x4e20d5ad // FADD V13.4S, V13.4S, V0.4S
+	WORD $0x4eabd422 // FSUB V2.4S, V1.4S, V11.4S
+	VFMLA V2.S4, V0.S4, V15.S4
+	ADD R4, R1
+	ADD R5, R2
+	SUBS $1, R7, R7
+	BNE pixel
+	MOVD (pixelArgs_zwalk+walk_row)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_dwalk+walk_row)(R0), R14
+	ADD R14, R2
+	SUBS $1, R8, R8
+	BNE row
+	MOVD (pixelArgs_zwalk+walk_image)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_dwalk+walk_image)(R0), R14
+	ADD R14, R2
+	SUBS $1, R9, R9
+	BNE image
+	MOVD pixelArgs_sum(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V0.S4, V1.S4]
+	WORD $0x4e2cd400 // FADD V0.4S, V0.4S, V12.4S
+	WORD $0x4e2dd421 // FADD V1.4S, V1.4S, V13.4S
+	VST1 [V0.S4, V1.S4], (R16)
+	MOVD pixelArgs_dot(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V0.S4, V1.S4]
+	WORD $0x4e2ed400 // FADD V0.4S, V0.4S, V14.4S
+	WORD $0x4e2fd421 // FADD V1.4S, V1.4S, V15.4S
+	VST1 [V0.S4, V1.S4], (R16)
+	ADD $32, R12
+	MOVD pixelArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func applySiLUPixelsNEON(p *pixelArgs)
+TEXT ·applySiLUPixelsNEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD (pixelArgs_zwalk+walk_pixel)(R0), R4
+	MOVD (pixelArgs_dwalk+walk_pixel)(R0), R5
+	MOVD (pixelArgs_ywalk+walk_pixel)(R0), R6
+	MOVD $expNEON<>(SB), R16
+	VLD1R.P 4(R16), [V16.S4]
+	VLD1R.P 4(R16), [V17.S4]
+	VLD1R.P 4(R16), [V18.S4]
+	VLD1R.P 4(R16), [V19.S4]
+	VLD1R.P 4(R16), [V20.S4]
+	VLD1R.P 4(R16), [V21.S4]
+	VLD1R.P 4(R16), [V22.S4]
+	VLD1R.P 4(R16), [V23.S4]
+	VLD1R.P 4(R16), [V24.S4]
+	VLD1R.P 4(R16), [V25.S4]
+	VLD1R.P 4(R16), [V26.S4]
+	VLD1R.P 4(R16), [V27.S4]
+	VLD1R.P 4(R16), [V28.S4]
+	MOVD $0, R12
+block:
+	MOVD pixelArgs_scale(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V6.S4, V7.S4]
+	MOVD pixelArgs_shift(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V8.S4, V9.S4]
+	MOVD pixelArgs_a(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V10.S4, V11.S4]
+	MOVD pixelArgs_b(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V12.S4, V13.S4]
+	MOVD pixelArgs_c(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V14.S4, V15.S4]
+	MOVD pixelArgs_z(R0), R1
+	ADD R12, R1
+	MOVD pixelArgs_d(R0), R2
+	ADD R12, R2
+	MOVD pixelArgs_y(R0), R3
+	ADD R12, R3
+	MOVD pixelArgs_nn(R0), R9
+image:
+	MOVD pixelArgs_ny(R0), R8
+row:
+	MOVD pixelArgs_nx(R0), R7
+	PCALIGN $16
+pixel:
+	VLD1 (R1), [V1.S4]
+	VORR V8.B16, V8.B16, V0.B16
+	VFMLA V6.S4, V1.S4, V0.S4
+	WORD $0x6ea0f800 // FNEG V0.4S, V0.4S
+	WORD $0x4ebaf400 // FMIN V0.4S, V0.4S, V26.4S
+	WORD $0x4e3bf400 // FMAX V0.4S, V0.4S, V27.4S
+	WORD $0x6e31dc02 // FMUL V2.4S, V0.4S, V17.4S
+	WORD $0x4e21a842 // FCVTNS V2.4S, V2.4S
+	WORD $0x4e21d843 // SCVTF V3.4S, V2.4S
+	VFMLS V18.S4, V3.S4, V0.S4
+	VFMLS V19.S4, V3.S4, V0.S4
+	VORR V20.B16, V20.B16, V4.B16
+	VORR V21.B16, V21.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V22.B16, V22.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V23.B16, V23.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V24.B16, V24.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V25.B16, V25.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	WORD $0x6e20dc03 // FMUL V3.4S, V0.4S, V0.4S
+	VFMLA V3.S4, V5.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	VSHL $23, V2.S4, V2.S4
+	VADD V2.S4, V0.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	WORD $0x6e20fe00 // FDIV V0.4S, V16.4S, V0.4S
+	WORD $0x4ea0d602 // FSUB V2.4S, V16.4S, V0.4S
+	VORR V8.B16, V8.B16, V3.B16
+	VFMLA V6.S4, V1.S4, V3.S4
+	VORR V16.B16, V16.B16, V4.B16
+	VFMLA V3.S4, V2.S4, V4.S4
+	WORD $0x6e24dc00 // FMUL V0.4S, V0.4S, V4.4S
+	VLD1 (R2), [V5.S4]
+	WORD $0x6e25dc00 // FMUL V0.4S, V0.4S, V5.4S
+	VORR V14.B16, V14.B16, V2.B16
+	VFMLA V12.S4, V1.S4, V2.S4
+	VFMLA V10.S4, V0.S4, V2.S4
+	VST1 [V2.S4], (R3)
+	ADD $16, R1, R16
+	VLD1 (R16), [V1.S4]
+	VORR V9.B16, V9.B16, V0.B16
+	VFMLA V7.S4, V1.S4, V0.S4
+	WORD $0x6ea0f800 // FNEG V0.4S, V0.4S
+	WORD $0x4ebaf400 // FMIN V0.4S, V0.4S, V26.4S
+	WORD $0x4e3bf400 // FMAX V0.4S, V0.4S, V27.4S
+	WORD $0x6e31dc02 // FMUL V2.4S, V0.4S, V17.4S
+	WORD $0x4e21a842 // FCVTNS V2.4S, V2.4S
+	WORD $0x4e21d843 // SCVTF V3.4S, V2.4S
+	VFMLS V18.S4, V3.S4, V0.S4
+	VFMLS V19.S4, V3.S4, V0.S4
+	VORR V20.B16, V20.B16, V4.B16
+	VORR V21.B16, V21.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V22.B16, V22.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V23.B16, V23.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V24.B16, V24.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V25.B16, V25.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	WORD $0x6e20dc03 // FMUL V3.4S, V0.4S, V0.4S
+	VFMLA V3.S4, V5.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	VSHL $23, V2.S4, V2.S4
+	VADD V2.S4, V0.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	WORD $0x6e20fe00 // FDIV V0.4S, V16.4S, V0.4S
+	WORD $0x4ea0d602 // FSUB V2.4S, V16.4S, V0.4S
+	VORR V9.B16, V9.B16, V3.B16
+	VFMLA V7.S4, V1.S4, V3.S4
+	VORR V16.B16, V16.B16, V4.B16
+	VFMLA V3.S4, V2.S4, V4.S4
+	WORD $0x6e24dc00 // FMUL V0.4S, V0.4S, V4.4S
+	ADD $16, R2, R16
+	VLD1 (R16), [V5.S4]
+	WORD $0x6e25dc00 // FMUL V0.4S, V0.4S, V5.4S
+	VORR V15.B16, V15.B16, V2.B16
+	VFMLA V13.S4, V1.S4, V2.S4
+	VFMLA V11.S4, V0.S4, V2.S4
+	ADD $16, R3, R16
+	VST1 [V2.S4], (R16)
+	ADD R4, R1
+	ADD R5, R2
+	ADD R6, R3
+	SUBS $1, R7, R7
+	BNE pixel
+	MOVD (pixelArgs_zwalk+walk_row)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_dwalk+walk_row)(R0), R14
+	ADD R14, R2
+	MOVD (pixelArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R3
+	SUBS $1, R8, R8
+	BNE row
+	MOVD (pixelArgs_zwalk+walk_image)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_dwalk+walk_image)(R0), R14
+	ADD R14, R2
+	MOVD (pixelArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R3
+	SUBS $1, R9, R9
+	BNE image
+	ADD $32, R12
+	MOVD pixelArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func normSigmoidPixelsNEON(p *pixelArgs)
+TEXT ·normSigmoidPixelsNEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD (pixelArgs_zwalk+walk_pixel)(R0), R4
+	MOVD (pixelArgs_ywalk+walk_pixel)(R0), R6
+	MOVD $expNEON<>(SB), R16
+	VLD1R.P 4(R16), [V16.S4]
+	VLD1R.P 4(R16), [V17.S4]
+	VLD1R.P 4(R16), [V18.S4]
+	VLD1R.P 4(R16), [V19.S4]
+	VLD1R.P 4(R16), [V20.S4]
+	VLD1R.P 4(R16), [V21.S4]
+	VLD1R.P 4(R16), [V22.S4]
+	VLD1R.P 4(R16), [V23.S4]
+	VLD1R.P 4(R16), [V24.S4]
+	VLD1R.P 4(R16), [V25.S4]
+	VLD1R.P 4(R16), [V26.S4]
+	VLD1R.P 4(R16), [V27.S4]
+	VLD1R.P 4(R16), [V28.S4]
+	MOVD $0, R12
+block:
+	MOVD pixelArgs_scale(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V6.S4, V7.S4]
+	MOVD pixelArgs_shift(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V8.S4, V9.S4]
+	MOVD pixelArgs_z(R0), R1
+	ADD R12, R1
+	MOVD pixelArgs_y(R0), R3
+	ADD R12, R3
+	MOVD pixelArgs_nn(R0), R9
+image:
+	MOVD pixelArgs_ny(R0), R8
+row:
+	MOVD pixelArgs_nx(R0), R7
+	PCALIGN $16
+pixel:
+	VLD1 (R1), [V1.S4]
+	VORR V8.B16, V8.B16, V0.B16
+	VFMLA V6.S4, V1.S4, V0.S4
+	WORD $0x6ea0f800 // FNEG V0.4S, V0.4S
+	WORD $0x4ebaf400 // FMIN V0.4S, V0.4S, V26.4S
+	WORD $0x4e3bf400 // FMAX V0.4S, V0.4S, V27.4S
+	WORD $0x6e31dc02 // FMUL V2.4S, V0.4S, V17.4S
+	WORD $0x4e21a842 // FCVTNS V2.4S, V2.4S
+	WORD $0x4e21d843 // SCVTF V3.4S, V2.4S
+	VFMLS V18.S4, V3.S4, V0.S4
+	VFMLS V19.S4, V3.S4, V0.S4
+	VORR V20.B16, V20.B16, V4.B16
+	VORR V21.B16, V21.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V22.B16, V22.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V23.B16, V23.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V24.B16, V24.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V25.B16, V25.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	WORD $0x6e20dc03 // FMUL V3.4S, V0.4S, V0.4S
+	VFMLA V3.S4, V5.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	VSHL $23, V2.S4, V2.S4
+	VADD V2.S4, V0.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	WORD $0x6e20fe00 // FDIV V0.4S, V16.4S, V0.4S
+	VST1 [V0.S4], (R3)
+	ADD $16, R1, R16
+	VLD1 (R16), [V1.S4]
+	VORR V9.B16, V9.B16, V0.B16
+	VFMLA V7.S4, V1.S4, V0.S4
+	WORD $0x6ea0f800 // FNEG V0.4S, V0.4S
+	WORD $0x4ebaf400 // FMIN V0.4S, V0.4S, V26.4S
+	WORD $0x4e3bf400 // FMAX V0.4S, V0.4S, V27.4S
+	WORD $0x6e31dc02 // FMUL V2.4S, V0.4S, V17.4S
+	WORD $0x4e21a842 // FCVTNS V2.4S, V2.4S
+	WORD $0x4e21d843 // SCVTF V3.4S, V2.4S
+	VFMLS V18.S4, V3.S4, V0.S4
+	VFMLS V19.S4, V3.S4, V0.S4
+	VORR V20.B16, V20.B16, V4.B16
+	VORR V21.B16, V21.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V22.B16, V22.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V23.B16, V23.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V24.B16, V24.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V25.B16, V25.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	WORD $0x6e20dc03 // FMUL V3.4S, V0.4S, V0.4S
+	VFMLA V3.S4, V5.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	VSHL $23, V2.S4, V2.S4
+	VADD V2.S4, V0.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	WORD $0x6e20fe00 // FDIV V0.4S, V16.4S, V0.4S
+	ADD $16, R3, R16
+	VST1 [V0.S4], (R16)
+	ADD R4, R1
+	ADD R6, R3
+	SUBS $1, R7, R7
+	BNE pixel
+	MOVD (pixelArgs_zwalk+walk_row)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R3
+	SUBS $1, R8, R8
+	BNE row
+	MOVD (pixelArgs_zwalk+walk_image)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R3
+	SUBS $1, R9, R9
+	BNE image
+	ADD $32, R12
+	MOVD pixelArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func normAddSigmoidPixelsNEON(p *pixelArgs)
+TEXT ·normAddSigmoidPixelsNEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD (pixelArgs_zwalk+walk_pixel)(R0), R4
+	MOVD (pixelArgs_dwalk+walk_pixel)(R0), R5
+	MOVD (pixelArgs_ywalk+walk_pixel)(R0), R6
+	MOVD $expNEON<>(SB), R16
+	VLD1R.P 4(R16), [V16.S4]
+	VLD1R.P 4(R16), [V17.S4]
+	VLD1R.P 4(R16), [V18.S4]
+	VLD1R.P 4(R16), [V19.S4]
+	VLD1R.P 4(R16), [V20.S4]
+	VLD1R.P 4(R16), [V21.S4]
+	VLD1R.P 4(R16), [V22.S4]
+	VLD1R.P 4(R16), [V23.S4]
+	VLD1R.P 4(R16), [V24.S4]
+	VLD1R.P 4(R16), [V25.S4]
+	VLD1R.P 4(R16), [V26.S4]
+	VLD1R.P 4(R16), [V27.S4]
+	VLD1R.P 4(R16), [V28.S4]
+	MOVD $0, R12
+block:
+	MOVD pixelArgs_scale(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V6.S4, V7.S4]
+	MOVD pixelArgs_shift(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V8.S4, V9.S4]
+	MOVD pixelArgs_z(R0), R1
+	ADD R12, R1
+	MOVD pixelArgs_d(R0), R2
+	ADD R12, R2
+	MOVD pixelArgs_y(R0), R3
+	ADD R12, R3
+	MOVD pixelArgs_nn(R0), R9
+image:
+	MOVD pixelArgs_ny(R0), R8
+row:
+	MOVD pixelArgs_nx(R0), R7
+	PCALIGN $16
+pixel:
+	VLD1 (R1), [V1.S4]
+	VORR V8.B16, V8.B16, V0.B16
+	VFMLA V6.S4, V1.S4, V0.S4
+	VLD1 (R2), [V5.S4]
+	WORD $0x4e25d400 // FADD V0.4S, V0.4S, V5.4S
+	WORD $0x6ea0f800 // FNEG V0.4S, V0.4S
+	WORD $0x4ebaf400 // FMIN V0.4S, V0.4S, V26.4S
+	WORD $0x4e3bf400 // FMAX V0.4S, V0.4S, V27.4S
+	WORD $0x6e31dc02 // FMUL V2.4S, V0.4S, V17.4S
+	WORD $0x4e21a842 // FCVTNS V2.4S, V2.4S
+	WORD $0x4e21d843 // SCVTF V3.4S, V2.4S
+	VFMLS V18.S4, V3.S4, V0.S4
+	VFMLS V19.S4, V3.S4, V0.S4
+	VORR V20.B16, V20.B16, V4.B16
+	VORR V21.B16, V21.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V22.B16, V22.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V23.B16, V23.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V24.B16, V24.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V25.B16, V25.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	WORD $0x6e20dc03 // FMUL V3.4S, V0.4S, V0.4S
+	VFMLA V3.S4, V5.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	VSHL $23, V2.S4, V2.S4
+	VADD V2.S4, V0.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	WORD $0x6e20fe00 // FDIV V0.4S, V16.4S, V0.4S
+	VST1 [V0.S4], (R3)
+	ADD $16, R1, R16
+	VLD1 (R16), [V1.S4]
+	VORR V9.B16, V9.B16, V0.B16
+	VFMLA V7.S4, V1.S4, V0.S4
+	ADD $16, R2, R16
+	VLD1 (R16), [V5.S4]
+	WORD $0x4e25d400 // FADD V0.4S, V0.4S, V5.4S
+	WORD $0x6ea0f800 // FNEG V0.4S, V0.4S
+	WORD $0x4ebaf400 // FMIN V0.4S, V0.4S, V26.4S
+	WORD $0x4e3bf400 // FMAX V0.4S, V0.4S, V27.4S
+	WORD $0x6e31dc02 // FMUL V2.4S, V0.4S, V17.4S
+	WORD $0x4e21a842 // FCVTNS V2.4S, V2.4S
+	WORD $0x4e21d843 // SCVTF V3.4S, V2.4S
+	VFMLS V18.S4, V3.S4, V0.S4
+	VFMLS V19.S4, V3.S4, V0.S4
+	VORR V20.B16, V20.B16, V4.B16
+	VORR V21.B16, V21.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V22.B16, V22.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V23.B16, V23.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V24.B16, V24.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V25.B16, V25.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	WORD $0x6e20dc03 // FMUL V3.4S, V0.4S, V0.4S
+	VFMLA V3.S4, V5.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	VSHL $23, V2.S4, V2.S4
+	VADD V2.S4, V0.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	WORD $0x6e20fe00 // FDIV V0.4S, V16.4S, V0.4S
+	ADD $16, R3, R16
+	VST1 [V0.S4], (R16)
+	ADD R4, R1
+	ADD R5, R2
+	ADD R6, R3
+	SUBS $1, R7, R7
+	BNE pixel
+	MOVD (pixelArgs_zwalk+walk_row)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_dwalk+walk_row)(R0), R14
+	ADD R14, R2
+	MOVD (pixelArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R3
+	SUBS $1, R8, R8
+	BNE row
+	MOVD (pixelArgs_zwalk+walk_image)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_dwalk+walk_image)(R0), R14
+	ADD R14, R2
+	MOVD (pixelArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R3
+	SUBS $1, R9, R9
+	BNE image
+	ADD $32, R12
+	MOVD pixelArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func reduceSigmoidPixelsNEON(p *pixelArgs)
+TEXT ·reduceSigmoidPixelsNEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD (pixelArgs_zwalk+walk_pixel)(R0), R4
+	MOVD (pixelArgs_dwalk+walk_pixel)(R0), R5
+	MOVD $expNEON<>(SB), R16
+	VLD1R.P 4(R16), [V16.S4]
+	VLD1R.P 4(R16), [V17.S4]
+	VLD1R.P 4(R16), [V18.S4]
+	VLD1R.P 4(R16), [V19.S4]
+	VLD1R.P 4(R16), [V20.S4]
+	VLD1R.P 4(R16), [V21.S4]
+	VLD1R.P 4(R16), [V22.S4]
+	VLD1R.P 4(R16), [V23.S4]
+	VLD1R.P 4(R16), [V24.S4]
+	VLD1R.P 4(R16), [V25.S4]
+	VLD1R.P 4(R16), [V26.S4]
+	VLD1R.P 4(R16), [V27.S4]
+	VLD1R.P 4(R16), [V28.S4]
+	MOVD $0, R12
+block:
+	MOVD pixelArgs_scale(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V6.S4, V7.S4]
+	MOVD pixelArgs_shift(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V8.S4, V9.S4]
+	MOVD pixelArgs_a(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V10.S4, V11.S4]
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	MOVD pixelArgs_z(R0), R1
+	ADD R12, R1
+	MOVD pixelArgs_d(R0), R2
+	ADD R12, R2
+	MOVD pixelArgs_nn(R0), R9
+image:
+	MOVD pixelArgs_ny(R0), R8
+row:
+	MOVD pixelArgs_nx(R0), R7
+	PCALIGN $16
+pixel:
+	VLD1 (R1), [V1.S4]
+	VORR V8.B16, V8.B16, V0.B16
+	VFMLA V6.S4, V1.S4, V0.S4
+	WORD $0x6ea0f800 // FNEG V0.4S, V0.4S
+	WORD $0x4ebaf400 // FMIN V0.4S, V0.4S, V26.4S
+	WORD $0x4e3bf400 // FMAX V0.4S, V0.4S, V27.4S
+	WORD $0x6e31dc02 // FMUL V2.4S, V0.4S, V17.4S
+	WORD $0x4e21a842 // FCVTNS V2.4S, V2.4S
+	WORD $0x4e21d843 // SCVTF V3.4S, V2.4S
+	VFMLS V18.S4, V3.S4, V0.S4
+	VFMLS V19.S4, V3.S4, V0.S4
+	VORR V20.B16, V20.B16, V4.B16
+	VORR V21.B16, V21.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V22.B16, V22.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V23.B16, V23.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V24.B16, V24.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V25.B16, V25.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	WORD $0x6e20dc03 // FMUL V3.4S, V0.4S, V0.4S
+	VFMLA V3.S4, V5.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	VSHL $23, V2.S4, V2.S4
+	VADD V2.S4, V0.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	WORD $0x6e20fe00 // FDIV V0.4S, V16.4S, V0.4S
+	WORD $0x4ea0d602 // FSUB V2.4S, V16.4S, V0.4S
+	WORD $0x6e22dc00 // FMUL V0.4S, V0.4S, V2.4S
+	VLD1 (R2), [V5.S4]
+	WORD $0x6e25dc00 // FMUL V0.4S, V0.4S, V5.4S
+	WORD $0x4e20d58c // FADD V12.4S, V12.4S, V0.4S
+	WORD $0x4eaad422 // FSUB V2.4S, V1.4S, V10.4S
+	VFMLA V2.S4, V0.S4, V14.S4
+	ADD $16, R1, R16
+	VLD1 (R16), [V1.S4]
+	VORR V9.B16, V9.B16, V0.B16
+	VFMLA V7.S4, V1.S4, V0.S4
+	WORD $0x6ea0f800 // FNEG V0.4S, V0.4S
+	WORD $0x4ebaf400 // FMIN V0.4S, V0.4S, V26.4S
+	WORD $0x4e3bf400 // FMAX V0.4S, V0.4S, V27.4S
+	WORD $0x6e31dc02 // FMUL V2.4S, V0.4S, V17.4S
+	WORD $0x4e21a842 // FCVTNS V2.4S, V2.4S
+	WORD $0x4e21d843 // SCVTF V3.4S, V2.4S
+	VFMLS V18.S4, V3.S4, V0.S4
+	VFMLS V19.S4, V3.S4, V0.S4
+	VORR V20.B16, V20.B16, V4.B16
+	VORR V21.B16, V21.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V22.B16, V22.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V23.B16, V23.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V24.B16, V24.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V25.B16, V25.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	WORD $0x6e20dc03 // FMUL V3.4S, V0.4S, V0.4S
+	VFMLA V3.S4, V5.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	VSHL $23, V2.S4, V2.S4
+	VADD V2.S4, V0.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	WORD $0x6e20fe00 // FDIV V0.4S, V16.4S, V0.4S
+	WORD $0x4ea0d602 // FSUB V2.4S, V16.4S, V0.4S
+	WORD $0x6e22dc00 // FMUL V0.4S, V0.4S, V2.4S
+	ADD $16, R2, R16
+	VLD1 (R16), [V5.S4]
+	WORD $0x6e25dc00 // FMUL V0.4S, V0.4S, V5.4S
+	WORD $0x4e20d5ad // FADD V13.4S, V13.4S, V0.4S
+	WORD $0x4eabd422 // FSUB V2.4S, V1.4S, V11.4S
+	VFMLA V2.S4, V0.S4, V15.S4
+	ADD R4, R1
+	ADD R5, R2
+	SUBS $1, R7, R7
+	BNE pixel
+	MOVD (pixelArgs_zwalk+walk_row)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_dwalk+walk_row)(R0), R14
+	ADD R14, R2
+	SUBS $1, R8, R8
+	BNE row
+	MOVD (pixelArgs_zwalk+walk_image)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_dwalk+walk_image)(R0), R14
+	ADD R14, R2
+	SUBS $1, R9, R9
+	BNE image
+	MOVD pixelArgs_sum(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V0.S4, V1.S4]
+	WORD $0x4e2cd400 // FADD V0.4S, V0.4S, V12.4S
+	WORD $0x4e2dd421 // FADD V1.4S, V1.4S, V13.4S
+	VST1 [V0.S4, V1.S4], (R16)
+	MOVD pixelArgs_dot(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V0.S4, V1.S4]
+	WORD $0x4e2ed400 // FADD V0.4S, V0.4S, V14.4S
+	WORD $0x4e2fd421 // FADD V1.4S, V1.4S, V15.4S
+	VST1 [V0.S4, V1.S4], (R16)
+	ADD $32, R12
+	MOVD pixelArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func applySigmoidPixelsNEON(p *pixelArgs)
+TEXT ·applySigmoidPixelsNEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD (pixelArgs_zwalk+walk_pixel)(R0), R4
+	MOVD (pixelArgs_dwalk+walk_pixel)(R0), R5
+	MOVD (pixelArgs_ywalk+walk_pixel)(R0), R6
+	MOVD $expNEON<>(SB), R16
+	VLD1R.P 4(R16), [V16.S4]
+	VLD1R.P 4(R16), [V17.S4]
+	VLD1R.P 4(R16), [V18.S4]
+	VLD1R.P 4(R16), [V19.S4]
+	VLD1R.P 4(R16), [V20.S4]
+	VLD1R.P 4(R16), [V21.S4]
+	VLD1R.P 4(R16), [V22.S4]
+	VLD1R.P 4(R16), [V23.S4]
+	VLD1R.P 4(R16), [V24.S4]
+	VLD1R.P 4(R16), [V25.S4]
+	VLD1R.P 4(R16), [V26.S4]
+	VLD1R.P 4(R16), [V27.S4]
+	VLD1R.P 4(R16), [V28.S4]
+	MOVD $0, R12
+block:
+	MOVD pixelArgs_scale(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V6.S4, V7.S4]
+	MOVD pixelArgs_shift(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V8.S4, V9.S4]
+	MOVD pixelArgs_a(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V10.S4, V11.S4]
+	MOVD pixelArgs_b(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V12.S4, V13.S4]
+	MOVD pixelArgs_c(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V14.S4, V15.S4]
+	MOVD pixelArgs_z(R0), R1
+	ADD R12, R1
+	MOVD pixelArgs_d(R0), R2
+	ADD R12, R2
+	MOVD pixelArgs_y(R0), R3
+	ADD R12, R3
+	MOVD pixelArgs_nn(R0), R9
+image:
+	MOVD pixelArgs_ny(R0), R8
+row:
+	MOVD pixelArgs_nx(R0), R7
+	PCALIGN $16
+pixel:
+	VLD1 (R1), [V1.S4]
+	VORR V8.B16, V8.B16, V0.B16
+	VFMLA V6.S4, V1.S4, V0.S4
+	WORD $0x6ea0f800 // FNEG V0.4S, V0.4S
+	WORD $0x4ebaf400 // FMIN V0.4S, V0.4S, V26.4S
+	WORD $0x4e3bf400 // FMAX V0.4S, V0.4S, V27.4S
+	WORD $0x6e31dc02 // FMUL V2.4S, V0.4S, V17.4S
+	WORD $0x4e21a842 // FCVTNS V2.4S, V2.4S
+	WORD $0x4e21d843 // SCVTF V3.4S, V2.4S
+	VFMLS V18.S4, V3.S4, V0.S4
+	VFMLS V19.S4, V3.S4, V0.S4
+	VORR V20.B16, V20.B16, V4.B16
+	VORR V21.B16, V21.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V22.B16, V22.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V23.B16, V23.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V24.B16, V24.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V25.B16, V25.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	WORD $0x6e20dc03 // FMUL V3.4S, V0.4S, V0.4S
+	VFMLA V3.S4, V5.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	VSHL $23, V2.S4, V2.S4
+	VADD V2.S4, V0.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	WORD $0x6e20fe00 // FDIV V0.4S, V16.4S, V0.4S
+	WORD $0x4ea0d602 // FSUB V2.4S, V16.4S, V0.4S
+	WORD $0x6e22dc00 // FMUL V0.4S, V0.4S, V2.4S
+	VLD1 (R2), [V5.S4]
+	WORD $0x6e25dc00 // FMUL V0.4S, V0.4S, V5.4S
+	VORR V14.B16, V14.B16, V2.B16
+	VFMLA V12.S4, V1.S4, V2.S4
+	VFMLA V10.S4, V0.S4, V2.S4
+	VST1 [V2.S4], (R3)
+	ADD $16, R1, R16
+	VLD1 (R16), [V1.S4]
+	VORR V9.B16, V9.B16, V0.B16
+	VFMLA V7.S4, V1.S4, V0.S4
+	WORD $0x6ea0f800 // FNEG V0.4S, V0.4S
+	WORD $0x4ebaf400 // FMIN V0.4S, V0.4S, V26.4S
+	WORD $0x4e3bf400 // FMAX V0.4S, V0.4S, V27.4S
+	WORD $0x6e31dc02 // FMUL V2.4S, V0.4S, V17.4S
+	WORD $0x4e21a842 // FCVTNS V2.4S, V2.4S
+	WORD $0x4e21d843 // SCVTF V3.4S, V2.4S
+	VFMLS V18.S4, V3.S4, V0.S4
+	VFMLS V19.S4, V3.S4, V0.S4
+	VORR V20.B16, V20.B16, V4.B16
+	VORR V21.B16, V21.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V22.B16, V22.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V23.B16, V23.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	VORR V24.B16, V24.B16, V4.B16
+	VFMLA V0.S4, V5.S4, V4.S4
+	VORR V25.B16, V25.B16, V5.B16
+	VFMLA V0.S4, V4.S4, V5.S4
+	WORD $0x6e20dc03 // FMUL V3.4S, V0.4S, V0.4S
+	VFMLA V3.S4, V5.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	VSHL $23, V2.S4, V2.S4
+	VADD V2.S4, V0.S4, V0.S4
+	WORD $0x4e30d400 // FADD V0.4S, V0.4S, V16.4S
+	WORD $0x6e20fe00 // FDIV V0.4S, V16.4S, V0.4S
+	WORD $0x4ea0d602 // FSUB V2.4S, V16.4S, V0.4S
+	WORD $0x6e22dc00 // FMUL V0.4S, V0.4S, V2.4S
+	ADD $16, R2, R16
+	VLD1 (R16), [V5.S4]
+	WORD $0x6e25dc00 // FMUL V0.4S, V0.4S, V5.4S
+	VORR V15.B16, V15.B16, V2.B16
+	VFMLA V13.S4, V1.S4, V2.S4
+	VFMLA V11.S4, V0.S4, V2.S4
+	ADD $16, R3, R16
+	VST1 [V2.S4], (R16)
+	ADD R4, R1
+	ADD R5, R2
+	ADD R6, R3
+	SUBS $1, R7, R7
+	BNE pixel
+	MOVD (pixelArgs_zwalk+walk_row)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_dwalk+walk_row)(R0), R14
+	ADD R14, R2
+	MOVD (pixelArgs_ywalk+walk_row)(R0), R14
+	ADD R14, R3
+	SUBS $1, R8, R8
+	BNE row
+	MOVD (pixelArgs_zwalk+walk_image)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_dwalk+walk_image)(R0), R14
+	ADD R14, R2
+	MOVD (pixelArgs_ywalk+walk_image)(R0), R14
+	ADD R14, R3
+	SUBS $1, R9, R9
+	BNE image
+	ADD $32, R12
+	MOVD pixelArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func momentsPixelsNEON(p *pixelArgs)
+TEXT ·momentsPixelsNEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD (pixelArgs_zwalk+walk_pixel)(R0), R4
+	ADD $pixelArgs_lo, R0, R16
+	VLD1R (R16), [V30.S4]
+	ADD $pixelArgs_hi, R0, R16
+	VLD1R (R16), [V31.S4]
+	MOVD $0, R12
+block:
+	MOVD pixelArgs_a(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V6.S4, V7.S4]
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	MOVD pixelArgs_z(R0), R1
+	ADD R12, R1
+	MOVD pixelArgs_nn(R0), R9
+image:
+	MOVD pixelArgs_ny(R0), R8
+row:
+	MOVD pixelArgs_nx(R0), R7
+	PCALIGN $16
+pixel:
+	VLD1 (R1), [V1.S4]
+	WORD $0x4ea6d420 // FSUB V0.4S, V1.4S, V6.4S
+	WORD $0x4e20d508 // FADD V8.4S, V8.4S, V0.4S
+	VFMLA V0.S4, V0.S4, V10.S4
+	ADD $16, R1, R16
+	VLD1 (R16), [V1.S4]
+	WORD $0x4ea7d420 // FSUB V0.4S, V1.4S, V7.4S
+	WORD $0x4e20d529 // FADD V9.4S, V9.4S, V0.4S
+	VFMLA V0.S4, V0.S4, V11.S4
+	ADD R4, R1
+	SUBS $1, R7, R7
+	BNE pixel
+	MOVD (pixelArgs_zwalk+walk_row)(R0), R14
+	ADD R14, R1
+	SUBS $1, R8, R8
+	BNE row
+	MOVD (pixelArgs_zwalk+walk_image)(R0), R14
+	ADD R14, R1
+	SUBS $1, R9, R9
+	BNE image
+	MOVD pixelArgs_sum(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V0.S4, V1.S4]
+	WORD $0x4e28d400 // FADD V0.4S, V0.4S, V8.4S
+	WORD $0x4e29d421 // FADD V1.4S, V1.4S, V9.4S
+	VST1 [V0.S4, V1.S4], (R16)
+	MOVD pixelArgs_dot(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V0.S4, V1.S4]
+	WORD $0x4e2ad400 // FADD V0.4S, V0.4S, V10.4S
+	WORD $0x4e2bd421 // FADD V1.4S, V1.4S, V11.4S
+	VST1 [V0.S4, V1.S4], (R16)
+	ADD $32, R12
+	MOVD pixelArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func dotsPixelsNEON(p *pixelArgs)
+TEXT ·dotsPixelsNEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD (pixelArgs_zwalk+walk_pixel)(R0), R4
+	MOVD (pixelArgs_dwalk+walk_pixel)(R0), R5
+	ADD $pixelArgs_lo, R0, R16
+	VLD1R (R16), [V30.S4]
+	ADD $pixelArgs_hi, R0, R16
+	VLD1R (R16), [V31.S4]
+	MOVD $0, R12
+block:
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	MOVD pixelArgs_z(R0), R1
+	ADD R12, R1
+	MOVD pixelArgs_d(R0), R2
+	ADD R12, R2
+	MOVD pixelArgs_nn(R0), R9
+image:
+	MOVD pixelArgs_ny(R0), R8
+row:
+	MOVD pixelArgs_nx(R0), R7
+	PCALIGN $16
+pixel:
+	VLD1 (R1), [V1.S4]
+	VLD1 (R2), [V5.S4]
+	VFMLA V5.S4, V1.S4, V6.S4
+	ADD $16, R1, R16
+	VLD1 (R16), [V1.S4]
+	ADD $16, R2, R16
+	VLD1 (R16), [V5.S4]
+	VFMLA V5.S4, V1.S4, V7.S4
+	ADD R4, R1
+	ADD R5, R2
+	SUBS $1, R7, R7
+	BNE pixel
+	MOVD (pixelArgs_zwalk+walk_row)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_dwalk+walk_row)(R0), R14
+	ADD R14, R2
+	SUBS $1, R8, R8
+	BNE row
+	MOVD (pixelArgs_zwalk+walk_image)(R0), R14
+	ADD R14, R1
+	MOVD (pixelArgs_dwalk+walk_image)(R0), R14
+	ADD R14, R2
+	SUBS $1, R9, R9
+	BNE image
+	MOVD pixelArgs_sum(R0), R16
+	ADD R12, R16
+	VLD1 (R16), [V0.S4, V1.S4]
+	WORD $0x4e26d400 // FADD V0.4S, V0.4S, V6.4S
+	WORD $0x4e27d421 // FADD V1.4S, V1.4S, V7.4S
+	VST1 [V0.S4, V1.S4], (R16)
+	ADD $32, R12
+	MOVD pixelArgs_end(R0), R14
+	CMP R14, R12
+	BNE block
+	RET
+
+// func momentumNEON(p *vectorArgs)
+TEXT ·momentumNEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD vectorArgs_w(R0), R1
+	MOVD vectorArgs_g(R0), R2
+	MOVD vectorArgs_v(R0), R3
+	MOVD vectorArgs_n(R0), R4
+	ADD $vectorArgs_rate, R0, R16
+	VLD1R (R16), [V20.S4]
+	ADD $vectorArgs_decay, R0, R16
+	VLD1R (R16), [V21.S4]
+	ADD $vectorArgs_factor, R0, R16
+	VLD1R (R16), [V22.S4]
+loop:
+	VLD1 (R1), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
+	VLD1 (R3), [V16.S4, V17.S4, V18.S4, V19.S4]
+	VFMLA V21.S4, V0.S4, V4.S4
+	WORD $0x6e36de10 // FMUL V16.4S, V16.4S, V22.4S
+	WORD $0x4e24d610 // FADD V16.4S, V16.4S, V4.4S
+	VFMLS V20.S4, V16.S4, V0.S4
+	VFMLA V21.S4, V1.S4, V5.S4
+	WORD $0x6e36de31 // FMUL V17.4S, V17.4S, V22.4S
+	WORD $0x4e25d631 // FADD V17.4S, V17.4S, V5.4S
+	VFMLS V20.S4, V17.S4, V1.S4
+	VFMLA V21.S4, V2.S4, V6.S4
+	WORD $0x6e36de52 // FMUL V18.4S, V18.4S, V22.4S
+	WORD $0x4e26d652 // FADD V18.4S, V18.4S, V6.4S
+	VFMLS V20.S4, V18.S4, V2.S4
+	VFMLA V21.S4, V3.S4, V7.S4
+	WORD $0x6e36de73 // FMUL V19.4S, V19.4S, V22.4S
+	WORD $0x4e27d673 // FADD V19.4S, V19.4S, V7.4S
+	VFMLS V20.S4, V19.S4, V3.S4
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R1)
+	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R3)
+	SUBS $16, R4, R4
+	BNE loop
+	RET
+
+// func nesterovNEON(p *vectorArgs)
+TEXT ·nesterovNEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD vectorArgs_w(R0), R1
+	MOVD vectorArgs_g(R0), R2
+	MOVD vectorArgs_v(R0), R3
+	MOVD vectorArgs_n(R0), R4
+	ADD $vectorArgs_rate, R0, R16
+	VLD1R (R16), [V20.S4]
+	ADD $vectorArgs_decay, R0, R16
+	VLD1R (R16), [V21.S4]
+	ADD $vectorArgs_factor, R0, R16
+	VLD1R (R16), [V22.S4]
+loop:
+	VLD1 (R1), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
+	VLD1 (R3), [V16.S4, V17.S4, V18.S4, V19.S4]
+	VFMLA V21.S4, V0.S4, V4.S4
+	WORD $0x6e36de10 // FMUL V16.4S, V16.4S, V22.4S
+	WORD $0x4e24d610 // FADD V16.4S, V16.4S, V4.4S
+	VFMLA V22.S4, V16.S4, V4.S4
+	VFMLS V20.S4, V4.S4, V0.S4
+	VFMLA V21.S4, V1.S4, V5.S4
+	WORD $0x6e36de31 // FMUL V17.4S, V17.4S, V22.4S
+	WORD $0x4e25d631 // FADD V17.4S, V17.4S, V5.4S
+	VFMLA V22.S4, V17.S4, V5.S4
+	VFMLS V20.S4, V5.S4, V1.S4
+	VFMLA V21.S4, V2.S4, V6.S4
+	WORD $0x6e36de52 // FMUL V18.4S, V18.4S, V22.4S
+	WORD $0x4e26d652 // FADD V18.4S, V18.4S, V6.4S
+	VFMLA V22.S4, V18.S4, V6.S4
+	VFMLS V20.S4, V6.S4, V2.S4
+	VFMLA V21.S4, V3.S4, V7.S4
+	WORD $0x6e36de73 // FMUL V19.4S, V19.4S, V22.4S
+	WORD $0x4e27d673 // FADD V19.4S, V19.4S, V7.4S
+	VFMLA V22.S4, V19.S4, V7.S4
+	VFMLS V20.S4, V7.S4, V3.S4
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R1)
+	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R3)
+	SUBS $16, R4, R4
+	BNE loop
+	RET
+
+// func averageNEON(p *vectorArgs)
+TEXT ·averageNEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD vectorArgs_w(R0), R1
+	MOVD vectorArgs_g(R0), R2
+	MOVD vectorArgs_v(R0), R3
+	MOVD vectorArgs_n(R0), R4
+	ADD $vectorArgs_rate, R0, R16
+	VLD1R (R16), [V20.S4]
+	ADD $vectorArgs_decay, R0, R16
+	VLD1R (R16), [V21.S4]
+	ADD $vectorArgs_factor, R0, R16
+	VLD1R (R16), [V22.S4]
+loop:
+	VLD1 (R1), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
+	WORD $0x4ea0d484 // FSUB V4.4S, V4.4S, V0.4S
+	VFMLA V22.S4, V4.S4, V0.S4
+	WORD $0x4ea1d4a5 // FSUB V5.4S, V5.4S, V1.4S
+	VFMLA V22.S4, V5.S4, V1.S4
+	WORD $0x4ea2d4c6 // FSUB V6.4S, V6.4S, V2.4S
+	VFMLA V22.S4, V6.S4, V2.S4
+	WORD $0x4ea3d4e7 // FSUB V7.4S, V7.4S, V3.4S
+	VFMLA V22.S4, V7.S4, V3.S4
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R1)
+	SUBS $16, R4, R4
+	BNE loop
+	RET
+
+// func addScaledNEON(p *vectorArgs)
+TEXT ·addScaledNEON(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	MOVD vectorArgs_w(R0), R1
+	MOVD vectorArgs_g(R0), R2
+	MOVD vectorArgs_v(R0), R3
+	MOVD vectorArgs_n(R0), R4
+	ADD $vectorArgs_rate, R0, R16
+	VLD1R (R16), [V20.S4]
+	ADD $vectorArgs_decay, R0, R16
+	VLD1R (R16), [V21.S4]
+	ADD $vectorArgs_factor, R0, R16
+	VLD1R (R16), [V22.S4]
+loop:
+	VLD1 (R1), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
+	VFMLA V22.S4, V4.S4, V0.S4
+	VFMLA V22.S4, V5.S4, V1.S4
+	VFMLA V22.S4, V6.S4, V2.S4
+	VFMLA V22.S4, V7.S4, V3.S4
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R1)
+	SUBS $16, R4, R4
+	BNE loop
+	RET

@@ -963,6 +963,17 @@ func averageAVX2(p *vectorArgs)
 //go:noescape
 func addScaledAVX2(p *vectorArgs)
 
+// transposeAVX2 computes, for b < n and i, j < 16, dst[b][j][i] = src[b][i][j].
+//
+//go:noescape
+func transposeAVX2(p *transposeArgs)
+
+// squaresAVX2 computes, for n floats, a multiple of 32, in float64
+// sums[i%32] += g[i]*g[i].
+//
+//go:noescape
+func squaresAVX2(p *vectorArgs)
+
 // tile1x16AVX512 computes, for t < tiles, i < 1 and j < 16,
 // c[t][i][j] = min(max(s*scale[j] + bias[j] + res[t][i][j], lo), hi), where s is
 // the sum of a[t][i][y][x][c] * w[j/16][y][x][c][j%16] over y < ky, x < kx, c < k.

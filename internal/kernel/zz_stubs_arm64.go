@@ -387,6 +387,330 @@ func winogradWeightsNEON(p *winogradWeights)
 //go:noescape
 func winogradOutputNEON(p *winogradOutput)
 
+// gradient1x8NEON computes, for t < tiles, i < 1 and j < 8,
+// g[j/16][1*t+i][j%16] += s, where s is the sum of x[n][v][u][1*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient1x8NEON(p *gradientArgs)
+
+// gradient2x8NEON computes, for t < tiles, i < 2 and j < 8,
+// g[j/16][2*t+i][j%16] += s, where s is the sum of x[n][v][u][2*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient2x8NEON(p *gradientArgs)
+
+// gradient3x8NEON computes, for t < tiles, i < 3 and j < 8,
+// g[j/16][3*t+i][j%16] += s, where s is the sum of x[n][v][u][3*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient3x8NEON(p *gradientArgs)
+
+// gradient4x8NEON computes, for t < tiles, i < 4 and j < 8,
+// g[j/16][4*t+i][j%16] += s, where s is the sum of x[n][v][u][4*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient4x8NEON(p *gradientArgs)
+
+// gradient5x8NEON computes, for t < tiles, i < 5 and j < 8,
+// g[j/16][5*t+i][j%16] += s, where s is the sum of x[n][v][u][5*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient5x8NEON(p *gradientArgs)
+
+// gradient6x8NEON computes, for t < tiles, i < 6 and j < 8,
+// g[j/16][6*t+i][j%16] += s, where s is the sum of x[n][v][u][6*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient6x8NEON(p *gradientArgs)
+
+// gradient1x16NEON computes, for t < tiles, i < 1 and j < 16,
+// g[j/16][1*t+i][j%16] += s, where s is the sum of x[n][v][u][1*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient1x16NEON(p *gradientArgs)
+
+// gradient2x16NEON computes, for t < tiles, i < 2 and j < 16,
+// g[j/16][2*t+i][j%16] += s, where s is the sum of x[n][v][u][2*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient2x16NEON(p *gradientArgs)
+
+// gradient3x16NEON computes, for t < tiles, i < 3 and j < 16,
+// g[j/16][3*t+i][j%16] += s, where s is the sum of x[n][v][u][3*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient3x16NEON(p *gradientArgs)
+
+// gradient4x16NEON computes, for t < tiles, i < 4 and j < 16,
+// g[j/16][4*t+i][j%16] += s, where s is the sum of x[n][v][u][4*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient4x16NEON(p *gradientArgs)
+
+// gradient5x16NEON computes, for t < tiles, i < 5 and j < 16,
+// g[j/16][5*t+i][j%16] += s, where s is the sum of x[n][v][u][5*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient5x16NEON(p *gradientArgs)
+
+// gradient6x16NEON computes, for t < tiles, i < 6 and j < 16,
+// g[j/16][6*t+i][j%16] += s, where s is the sum of x[n][v][u][6*t+i] * y[n][v][u][j]
+// over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func gradient6x16NEON(p *gradientArgs)
+
+// tapGradient3NEON computes, for i, j < 3 and each channel c, g[i][j][c] += s,
+// where s is the sum of x[n][v][u][i][j][c] * y[n][v][u][c] over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func tapGradient3NEON(p *tapGradientArgs)
+
+// depthwiseBack3x1NEON computes, for t < tiles, o < 1 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x1NEON(p *windowArgs)
+
+// depthwiseBack3x2NEON computes, for t < tiles, o < 2 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x2NEON(p *windowArgs)
+
+// depthwiseBack3x3NEON computes, for t < tiles, o < 3 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x3NEON(p *windowArgs)
+
+// depthwiseBack3x4NEON computes, for t < tiles, o < 4 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x4NEON(p *windowArgs)
+
+// depthwiseBack3x5NEON computes, for t < tiles, o < 5 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x5NEON(p *windowArgs)
+
+// depthwiseBack3x6NEON computes, for t < tiles, o < 6 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x6NEON(p *windowArgs)
+
+// depthwiseBack3x7NEON computes, for t < tiles, o < 7 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x7NEON(p *windowArgs)
+
+// depthwiseBack3x8NEON computes, for t < tiles, o < 8 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][1-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack3x8NEON(p *windowArgs)
+
+// tapGradient5NEON computes, for i, j < 5 and each channel c, g[i][j][c] += s,
+// where s is the sum of x[n][v][u][i][j][c] * y[n][v][u][c] over n < nn, v < ny, u < nx.
+//
+//go:noescape
+func tapGradient5NEON(p *tapGradientArgs)
+
+// depthwiseBack5x1NEON computes, for t < tiles, o < 1 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x1NEON(p *windowArgs)
+
+// depthwiseBack5x2NEON computes, for t < tiles, o < 2 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x2NEON(p *windowArgs)
+
+// depthwiseBack5x3NEON computes, for t < tiles, o < 3 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x3NEON(p *windowArgs)
+
+// depthwiseBack5x4NEON computes, for t < tiles, o < 4 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x4NEON(p *windowArgs)
+
+// depthwiseBack5x5NEON computes, for t < tiles, o < 5 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x5NEON(p *windowArgs)
+
+// depthwiseBack5x6NEON computes, for t < tiles, o < 6 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x6NEON(p *windowArgs)
+
+// depthwiseBack5x7NEON computes, for t < tiles, o < 7 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x7NEON(p *windowArgs)
+
+// depthwiseBack5x8NEON computes, for t < tiles, o < 8 and each channel c,
+// y[t][o][c] = s, where s is the sum of x[t][i][j][c] * w[2*i][0-o+2*j][c]
+// over i < ny and those j for which that is a tap.
+//
+//go:noescape
+func depthwiseBack5x8NEON(p *windowArgs)
+
+// normPixelsNEON computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift).
+//
+//go:noescape
+func normPixelsNEON(p *pixelArgs)
+
+// normAddPixelsNEON computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift + d).
+//
+//go:noescape
+func normAddPixelsNEON(p *pixelArgs)
+
+// reducePixelsNEON computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += g and dot += g*(z - a), where g = d * slope(z*scale + shift).
+//
+//go:noescape
+func reducePixelsNEON(p *pixelArgs)
+
+// applyPixelsNEON computes, for each channel and over
+// nn images of ny rows of nx pixels, y = a*g + b*z + c, where g = d * slope(z*scale + shift).
+//
+//go:noescape
+func applyPixelsNEON(p *pixelArgs)
+
+// normSiLUPixelsNEON computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift),
+// the activation being SiLU.
+//
+//go:noescape
+func normSiLUPixelsNEON(p *pixelArgs)
+
+// normAddSiLUPixelsNEON computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift + d),
+// the activation being SiLU.
+//
+//go:noescape
+func normAddSiLUPixelsNEON(p *pixelArgs)
+
+// reduceSiLUPixelsNEON computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += g and dot += g*(z - a), where g = d * slope(z*scale + shift),
+// the activation being SiLU.
+//
+//go:noescape
+func reduceSiLUPixelsNEON(p *pixelArgs)
+
+// applySiLUPixelsNEON computes, for each channel and over
+// nn images of ny rows of nx pixels, y = a*g + b*z + c, where g = d * slope(z*scale + shift),
+// the activation being SiLU.
+//
+//go:noescape
+func applySiLUPixelsNEON(p *pixelArgs)
+
+// normSigmoidPixelsNEON computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift),
+// the activation being Sigmoid.
+//
+//go:noescape
+func normSigmoidPixelsNEON(p *pixelArgs)
+
+// normAddSigmoidPixelsNEON computes, for each channel and over
+// nn images of ny rows of nx pixels, y = activation(z*scale + shift + d),
+// the activation being Sigmoid.
+//
+//go:noescape
+func normAddSigmoidPixelsNEON(p *pixelArgs)
+
+// reduceSigmoidPixelsNEON computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += g and dot += g*(z - a), where g = d * slope(z*scale + shift),
+// the activation being Sigmoid.
+//
+//go:noescape
+func reduceSigmoidPixelsNEON(p *pixelArgs)
+
+// applySigmoidPixelsNEON computes, for each channel and over
+// nn images of ny rows of nx pixels, y = a*g + b*z + c, where g = d * slope(z*scale + shift),
+// the activation being Sigmoid.
+//
+//go:noescape
+func applySigmoidPixelsNEON(p *pixelArgs)
+
+// momentsPixelsNEON computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += z - a and dot += (z - a)².
+//
+//go:noescape
+func momentsPixelsNEON(p *pixelArgs)
+
+// dotsPixelsNEON computes, for each channel and over
+// nn images of ny rows of nx pixels, sum += z*d.
+//
+//go:noescape
+func dotsPixelsNEON(p *pixelArgs)
+
+// momentumNEON computes, for n floats, a multiple of 32,
+// d = g + decay*w, v = factor*v + d, w -= rate*v.
+//
+//go:noescape
+func momentumNEON(p *vectorArgs)
+
+// nesterovNEON computes, for n floats, a multiple of 32,
+// d = g + decay*w, v = factor*v + d, w -= rate*(d + factor*v).
+//
+//go:noescape
+func nesterovNEON(p *vectorArgs)
+
+// averageNEON computes, for n floats, a multiple of 32,
+// w += factor*(g - w).
+//
+//go:noescape
+func averageNEON(p *vectorArgs)
+
+// addScaledNEON computes, for n floats, a multiple of 32,
+// w += factor*g.
+//
+//go:noescape
+func addScaledNEON(p *vectorArgs)
+
 // tileNEON runs the kernel of rows pixels by width channels; see tileGeneric for what it computes.
 func tileNEON(rows, width int, p *tileArgs) {
 	switch width<<8 | rows {
@@ -490,5 +814,141 @@ func depthwiseNEON(kernel, stride, outputs int, p *windowArgs) {
 		depthwise5s2x8NEON(p)
 	default:
 		panic("kernel: depthwiseNEON has no kernel of this shape")
+	}
+}
+
+// gradientNEON runs the kernel of rows input by width output channels; see gradientGeneric for what it computes.
+func gradientNEON(rows, width int, p *gradientArgs) {
+	switch width<<8 | rows {
+	case 8<<8 | 1:
+		gradient1x8NEON(p)
+	case 8<<8 | 2:
+		gradient2x8NEON(p)
+	case 8<<8 | 3:
+		gradient3x8NEON(p)
+	case 8<<8 | 4:
+		gradient4x8NEON(p)
+	case 8<<8 | 5:
+		gradient5x8NEON(p)
+	case 8<<8 | 6:
+		gradient6x8NEON(p)
+	case 16<<8 | 1:
+		gradient1x16NEON(p)
+	case 16<<8 | 2:
+		gradient2x16NEON(p)
+	case 16<<8 | 3:
+		gradient3x16NEON(p)
+	case 16<<8 | 4:
+		gradient4x16NEON(p)
+	case 16<<8 | 5:
+		gradient5x16NEON(p)
+	case 16<<8 | 6:
+		gradient6x16NEON(p)
+	default:
+		panic("kernel: gradientNEON has no kernel of this shape")
+	}
+}
+
+// tapGradientNEON runs the kernel of depthwise weight gradients; see tapGradientGeneric.
+func tapGradientNEON(kernel int, p *tapGradientArgs) {
+	switch kernel {
+	case 3:
+		tapGradient3NEON(p)
+	case 5:
+		tapGradient5NEON(p)
+	default:
+		panic("kernel: tapGradientNEON has no kernel of this shape")
+	}
+}
+
+// depthwiseBackNEON runs the kernel of depthwise input gradients of this shape; see depthwiseBackGeneric.
+func depthwiseBackNEON(kernel, outputs int, p *windowArgs) {
+	switch kernel<<8 | outputs {
+	case 3<<8 | 1:
+		depthwiseBack3x1NEON(p)
+	case 3<<8 | 2:
+		depthwiseBack3x2NEON(p)
+	case 3<<8 | 3:
+		depthwiseBack3x3NEON(p)
+	case 3<<8 | 4:
+		depthwiseBack3x4NEON(p)
+	case 3<<8 | 5:
+		depthwiseBack3x5NEON(p)
+	case 3<<8 | 6:
+		depthwiseBack3x6NEON(p)
+	case 3<<8 | 7:
+		depthwiseBack3x7NEON(p)
+	case 3<<8 | 8:
+		depthwiseBack3x8NEON(p)
+	case 5<<8 | 1:
+		depthwiseBack5x1NEON(p)
+	case 5<<8 | 2:
+		depthwiseBack5x2NEON(p)
+	case 5<<8 | 3:
+		depthwiseBack5x3NEON(p)
+	case 5<<8 | 4:
+		depthwiseBack5x4NEON(p)
+	case 5<<8 | 5:
+		depthwiseBack5x5NEON(p)
+	case 5<<8 | 6:
+		depthwiseBack5x6NEON(p)
+	case 5<<8 | 7:
+		depthwiseBack5x7NEON(p)
+	case 5<<8 | 8:
+		depthwiseBack5x8NEON(p)
+	default:
+		panic("kernel: depthwiseBackNEON has no kernel of this shape")
+	}
+}
+
+// pixelsNEON runs the loop over pixels of this operation; act is SiLU, Sigmoid or 0. See pixelsGeneric.
+func pixelsNEON(op pixelOp, act Activation, p *pixelArgs) {
+	switch op<<8 | pixelOp(act) {
+	case pixelNorm << 8:
+		normPixelsNEON(p)
+	case pixelNormAdd << 8:
+		normAddPixelsNEON(p)
+	case pixelReduce << 8:
+		reducePixelsNEON(p)
+	case pixelApply << 8:
+		applyPixelsNEON(p)
+	case pixelNorm<<8 | pixelOp(SiLU):
+		normSiLUPixelsNEON(p)
+	case pixelNormAdd<<8 | pixelOp(SiLU):
+		normAddSiLUPixelsNEON(p)
+	case pixelReduce<<8 | pixelOp(SiLU):
+		reduceSiLUPixelsNEON(p)
+	case pixelApply<<8 | pixelOp(SiLU):
+		applySiLUPixelsNEON(p)
+	case pixelNorm<<8 | pixelOp(Sigmoid):
+		normSigmoidPixelsNEON(p)
+	case pixelNormAdd<<8 | pixelOp(Sigmoid):
+		normAddSigmoidPixelsNEON(p)
+	case pixelReduce<<8 | pixelOp(Sigmoid):
+		reduceSigmoidPixelsNEON(p)
+	case pixelApply<<8 | pixelOp(Sigmoid):
+		applySigmoidPixelsNEON(p)
+	case pixelMoments << 8:
+		momentsPixelsNEON(p)
+	case pixelDots << 8:
+		dotsPixelsNEON(p)
+	default:
+		panic("kernel: pixelsNEON has no kernel of this shape")
+	}
+}
+
+// vectorsNEON runs the loop over slices of this operation; see vectorsGeneric.
+func vectorsNEON(op vectorOp, p *vectorArgs) {
+	switch op {
+	case vectorMomentum:
+		momentumNEON(p)
+	case vectorNesterov:
+		nesterovNEON(p)
+	case vectorAverage:
+		averageNEON(p)
+	case vectorAddScaled:
+		addScaledNEON(p)
+	default:
+		panic("kernel: vectorsNEON has no kernel of this shape")
 	}
 }

@@ -52,6 +52,10 @@ func generate() (map[string][]byte, error) {
 		m.depthwiseGradients(&a, &amd64)
 		m.pixels(&a, &amd64)
 		m.vectors(&a, &amd64)
+		if !m.masked {
+			m.transpose(&a, &amd64)
+			m.squares(&a, &amd64)
+		}
 		m.peak(&peak)
 		files["zz_"+m.file+"_amd64.s"] = a.Bytes()
 	}
@@ -64,6 +68,10 @@ func generate() (map[string][]byte, error) {
 	neonElementwise(&a, &arm64)
 	neonPooling(&a, &arm64)
 	neonWinograd(&a, &arm64)
+	neonGradients(&a, &arm64)
+	neonDepthwiseGradients(&a, &arm64)
+	neonPixels(&a, &arm64)
+	neonVectors(&a, &arm64)
 	files["zz_neon_arm64.s"] = a.Bytes()
 
 	for arch, s := range map[string]*stubs{"amd64": &amd64, "arm64": &arm64} {

@@ -86,7 +86,7 @@ func (m isa) gradient(a *asm, name string, mr, nv int) {
 	}
 	// The pixels of a tile lie too far apart for the CPU to guess the next.
 	a.i("PREFETCHT0 (AX)(R8*8)")
-	if mr > 4 {
+	if mr > 8 {
 		a.i("PREFETCHT0 %d(AX)(R8*8)", 4*mr-4)
 	}
 	for j := 0; j < nv; j += 16 / m.lanes {

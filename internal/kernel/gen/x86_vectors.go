@@ -82,3 +82,31 @@ func (m isa) vectors(a *asm, s *stubs) {
 		a.i("RET")
 	}
 }
+
+// squares emits the sum of squares, in 32 sums of float64. AVX-512 uses it, too:
+// it waits for memory most of the time.
+func (m isa) squares(a *asm, s *stubs) {
+	name := "squares" + m.name
+	s.fn(name, "vectorArgs", fmt.Sprintf("// %s computes, for n floats, a multiple of 32, in float64\n// sums[i%%32] += g[i]*g[i].", name))
+	a.text(name, "vectorArgs")
+	a.i("MOVQ p+0(FP), DI")
+	a.i("MOVQ vectorArgs_g(DI), BX")
+	a.i("MOVQ vectorArgs_sums(DI), DX")
+	a.i("MOVQ vectorArgs_n(DI), CX")
+	for i := range 8 {
+		a.i("VMOVUPD %d(DX), Y%d", 32*i, i)
+	}
+	a.l("loop")
+	for i := range 8 {
+		a.i("VCVTPS2PD %d(BX), Y%d", 16*i, 8+i)
+		a.i("VFMADD231PD Y%d, Y%d, Y%d", 8+i, 8+i, i)
+	}
+	a.i("ADDQ $128, BX")
+	a.i("SUBQ $32, CX")
+	a.i("JNE loop")
+	for i := range 8 {
+		a.i("VMOVUPD Y%d, %d(DX)", i, 32*i)
+	}
+	a.i("VZEROUPPER")
+	a.i("RET")
+}
