@@ -53,7 +53,7 @@ func (c *CPUController) Step() (Move, error) {
 	before := c.last
 	c.last = now
 	total := float64(now.total) - float64(before.total)
-	if before.total == 0 || total <= 0 || now.processors == 0 {
+	if before.total == 0 || total <= 0 {
 		return c.g.move(c.g.level, c.g.level, "the first look")
 	}
 	busy := (float64(now.busy) - float64(before.busy)) / total

@@ -171,11 +171,28 @@ type cpuTimes struct {
 }
 
 func readCPU(root string) (cpuTimes, error) {
-	var t cpuTimes
 	text, err := readFile(filepath.Join(root, "proc/stat"))
 	if err != nil {
-		return t, err
+		return cpuTimes{}, err
 	}
+	t, err := parseStat(text)
+	if err != nil {
+		return cpuTimes{}, err
+	}
+	if text, err = readFile(filepath.Join(root, "proc/self/stat")); err != nil {
+		return cpuTimes{}, err
+	}
+	if t.own, err = parseOwn(text); err != nil {
+		return cpuTimes{}, err
+	}
+	t.clock, t.clockLimit = readClocks(root)
+	return t, nil
+}
+
+// parseStat reads /proc/stat: a line of times of all processors together, then one
+// for each.
+func parseStat(text string) (cpuTimes, error) {
+	var t cpuTimes
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || !strings.HasPrefix(fields[0], "cpu") {
@@ -187,12 +204,12 @@ func readCPU(root string) (cpuTimes, error) {
 		}
 		// user nice system idle iowait irq softirq steal; guests are in user.
 		if len(fields) < 5 {
-			return t, fmt.Errorf("/proc/stat begins with %.60q; want times of processors", line)
+			return t, fmt.Errorf("/proc/stat has %.60q; want times of processors", line)
 		}
 		for i, field := range fields[1:min(len(fields), 9)] {
-			v, err := strconv.ParseUint(field, 10, 62)
+			v, err := strconv.ParseUint(field, 10, 56)
 			if err != nil {
-				return t, fmt.Errorf("/proc/stat begins with %.60q; want times of processors", line)
+				return t, fmt.Errorf("/proc/stat has %.60q; want times of processors", line)
 			}
 			t.total += v
 			if i != 3 && i != 4 {
@@ -200,27 +217,29 @@ func readCPU(root string) (cpuTimes, error) {
 			}
 		}
 	}
-	if t.total == 0 {
+	if t.total == 0 || t.processors == 0 {
 		return t, fmt.Errorf("/proc/stat has no times of processors")
 	}
-	if text, err = readFile(filepath.Join(root, "proc/self/stat")); err != nil {
-		return t, err
-	}
-	// The name in brackets may hold anything; utime and stime are the 14th and 15th
-	// fields, the 12th and 13th after it.
+	return t, nil
+}
+
+// parseOwn reads the times of a process from /proc/self/stat. The name in brackets
+// may hold anything; utime and stime are the 14th and 15th fields, the 12th and
+// 13th after it.
+func parseOwn(text string) (uint64, error) {
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	if len(fields) < 13 {
-		return t, fmt.Errorf("/proc/self/stat is %.60q; want times of the process", text)
+		return 0, fmt.Errorf("/proc/self/stat is %.60q; want times of the process", text)
 	}
-	for _, field := range fields[11:13] {
-		v, err := strconv.ParseUint(field, 10, 62)
-		if err != nil {
-			return t, fmt.Errorf("/proc/self/stat is %.60q; want times of the process", text)
-		}
-		t.own += v
+	user, err := strconv.ParseUint(fields[11], 10, 56)
+	if err != nil {
+		return 0, fmt.Errorf("/proc/self/stat is %.60q; want times of the process", text)
 	}
-	t.clock, t.clockLimit = readClocks(root)
-	return t, nil
+	system, err := strconv.ParseUint(fields[12], 10, 56)
+	if err != nil {
+		return 0, fmt.Errorf("/proc/self/stat is %.60q; want times of the process", text)
+	}
+	return user + system, nil
 }
 
 // readClocks averages over the processors that tell their clock; 1 where none does.
