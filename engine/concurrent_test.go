@@ -42,7 +42,7 @@ func TestManyGoroutines(t *testing.T) {
 	for i := range inputs {
 		inputs[i] = newInput(e, uint64(i))
 		for _, p := range f.Points {
-			want[i] = append(want[i], expected(t, set, p, inputs[i]))
+			want[i] = append(want[i], expected(t, p, inputs[i]))
 		}
 	}
 

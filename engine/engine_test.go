@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,17 +21,29 @@ import (
 
 const reference = "mobilenet_v2:data=cifar10,size=16,width=0.35"
 
-// newNet makes weights, and a frontier of some of their subnetworks, each with
-// statistics of its own. latencies are those of the points, or none.
-func newNet(t testing.TB, latencies ...time.Duration) (*weights.Set, *frontier.Frontier) {
-	t.Helper()
+// sharedSet is the weights of all tests, and their hash; nobody changes them.
+var sharedSet = sync.OnceValues(func() (*weights.Set, supernet.Hash) {
 	n, err := zoo.New(reference)
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
 	set := weights.Random(n, 1)
 	set.RandomNorm(2)
-	f := &frontier.Frontier{Network: n, Weights: set.Hash(), Input: n.Input(), By: []frontier.Kind{frontier.MACs}}
+	return set, set.Hash()
+})
+
+var sharedModel = sync.OnceValue(func() *nn.Model {
+	set, _ := sharedSet()
+	return nn.NewModel(set)
+})
+
+// newNet gives weights, and a frontier of some of their subnetworks, each with
+// statistics of its own. latencies are those of the points, or none.
+func newNet(t testing.TB, latencies ...time.Duration) (*weights.Set, *frontier.Frontier) {
+	t.Helper()
+	set, hash := sharedSet()
+	n := set.Network
+	f := &frontier.Frontier{Network: n, Weights: hash, Input: n.Input(), By: []frontier.Kind{frontier.MACs}}
 	rng := rand.New(rand.NewPCG(3, 4))
 	for i, ratio := range []float64{0.35, 0.5, 0.7, 0.85, 1} {
 		s, err := n.Uniform(ratio)
@@ -81,9 +94,10 @@ func newInput(e *Engine, seed uint64) []float32 {
 }
 
 // expected is what a point answers, computed without the engine.
-func expected(t testing.TB, set *weights.Set, p frontier.Point, x []float32) []float32 {
+func expected(t testing.TB, p frontier.Point, x []float32) []float32 {
 	t.Helper()
-	program, err := nn.NewModel(set).Program(p.Subnet, set.Network.Input(), 1, p.Statistics)
+	model := sharedModel()
+	program, err := model.Program(p.Subnet, model.Network().Input(), 1, p.Statistics)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,10 +112,25 @@ func expected(t testing.TB, set *weights.Set, p frontier.Point, x []float32) []f
 // blur which of them fits.
 var apart = []time.Duration{time.Second, 10 * time.Second, 100 * time.Second, 1000 * time.Second, 10000 * time.Second}
 
+// forget makes an engine as it was before it ran anything.
+func (e *Engine) forget() {
+	e.predictor.runs = 0
+	e.predictor.machine.store(0)
+	e.predictor.init()
+	for _, c := range e.candidates {
+		for i := range c.plans {
+			c.plans[i].habit.off.store(0)
+			c.plans[i].habit.runs = 0
+		}
+	}
+	e.current.Store(e.best[0])
+}
+
 // TestChoice: which point runs under which budget, at the moment an engine was
 // opened with latencies that it takes as they are.
 func TestChoice(t *testing.T) {
-	set, f := newNet(t, apart...)
+	e := newEngine(t, Options{Measure: -1, Threads: 1}, apart...)
+	f := e.Frontier()
 	macs := func(i int) int64 { return f.Points[i].Costs.MACs }
 	peak := func(i int) int64 { return f.Points[i].Costs.PeakBytes }
 	if !slices.IsSortedFunc(f.Points, func(a, b frontier.Point) int { return int(a.Costs.PeakBytes - b.Costs.PeakBytes) }) || peak(0) == peak(4) {
@@ -155,16 +184,15 @@ func TestChoice(t *testing.T) {
 		{name: "by name, whatever the limit", limit: Budget{MACs: macs(1)}, budget: Budget{Subnet: &f.Points[3].Subnet}, switched: -1, point: 3},
 	} {
 		for _, strict := range []bool{false, true} {
-			e, err := New(set, f, Options{Measure: -1, Threads: 1, Strict: strict})
-			if err != nil {
-				t.Fatal(err)
-			}
+			e.options.Strict = strict
+			e.forget()
 			if c.switched >= 0 {
 				if err := e.Switch(c.switched); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := e.NewLimit().Set(c.limit); err != nil {
+			limit := e.NewLimit()
+			if err := limit.Set(c.limit); err != nil {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.Background(), func() {}
@@ -174,7 +202,7 @@ func TestChoice(t *testing.T) {
 			x := newInput(e, 1)
 			r, err := e.Infer(ctx, x, c.budget)
 			cancel()
-			e.Close()
+			limit.Release()
 			if strict && c.misfit && c.budget.Subnet == nil {
 				if !errors.Is(err, ErrInfeasible) || !strings.Contains(err.Error(), f.Points[0].Subnet.String()) || strings.Contains(err.Error(), "\n") {
 					t.Errorf("%s: error %v; want one line that names the closest", c.name, err)
@@ -191,7 +219,7 @@ func TestChoice(t *testing.T) {
 			if r.Predicted != f.Points[c.point].Costs.Latency || r.Took <= 0 {
 				t.Errorf("%s: predicted %v, took %v", c.name, r.Predicted, r.Took)
 			}
-			if !slices.Equal(r.Output, expected(t, set, f.Points[c.point], x)) {
+			if !slices.Equal(r.Output, expected(t, f.Points[c.point], x)) {
 				t.Errorf("%s: another answer than that of point %d", c.name, c.point)
 			}
 		}
@@ -226,7 +254,7 @@ func TestOffTheFrontier(t *testing.T) {
 			t.Fatalf("result %+v", r)
 		}
 		if rng.IntN(50) == 0 {
-			if !slices.Equal(r.Output, expected(t, set, frontier.Point{Subnet: s}, x)) {
+			if !slices.Equal(r.Output, expected(t, frontier.Point{Subnet: s}, x)) {
 				t.Fatalf("%s: another answer", s)
 			}
 		}
@@ -273,7 +301,7 @@ func TestBatches(t *testing.T) {
 		for i := range batch {
 			one := newInput(e, uint64(i))
 			x = append(x, one...)
-			want = append(want, expected(t, set, f.Points[1], one)...)
+			want = append(want, expected(t, f.Points[1], one)...)
 		}
 		r, err := e.Infer(t.Context(), x, Budget{Memory: f.Points[1].Costs.PeakBytes * int64(batch), MACs: f.Points[1].Costs.MACs})
 		if err != nil {
@@ -362,12 +390,12 @@ func TestOpen(t *testing.T) {
 	defer e.Close()
 	x := newInput(e, 1)
 	r, err := e.Infer(t.Context(), x, Budget{})
-	if err != nil || !slices.Equal(r.Output, expected(t, set, f.Points[4], x)) {
+	if err != nil || !slices.Equal(r.Output, expected(t, f.Points[4], x)) {
 		t.Errorf("another answer from files (%v)", err)
 	}
 	// Files of other weights.
-	set.Ops[0].Weight[0]++
-	if err := set.Save(weightsFile); err != nil {
+	other := weights.Random(set.Network, 2)
+	if err := other.Save(weightsFile); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(weightsFile, frontierFile, Options{}); !errors.Is(err, frontier.ErrMismatch) || !strings.Contains(err.Error(), frontierFile) {
