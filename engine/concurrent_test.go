@@ -120,7 +120,7 @@ func TestManyGoroutines(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	})
-	latency, err := NewLatencyController(e, LatencyOptions{Target: 5 * time.Millisecond, Every: 10 * time.Millisecond})
+	latency, err := NewLatencyController(e, LatencyOptions{Target: 20 * time.Millisecond, Every: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
