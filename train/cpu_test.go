@@ -104,7 +104,7 @@ func TestStepFollowsTheGradient(t *testing.T) {
 				i++
 			}
 		})
-		eps := 3e-3 / math.Sqrt(length)
+		eps := 5e-4 / math.Sqrt(length)
 		loss := func(by float64) float64 {
 			shifted := base.Clone()
 			d, _ := values(direction)
