@@ -7,9 +7,7 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
-	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"tips/dataset"
@@ -33,10 +31,7 @@ This is the form of the paper's Table 1 and Figure 4b.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Runs, o.Formats = args, []dataset.Format{fashion.Format()}
-			bar := progressbar.NewOptions(-1,
-				progressbar.OptionSetWriter(cmd.ErrOrStderr()), progressbar.OptionSetDescription("subnetworks"),
-				progressbar.OptionShowCount(), progressbar.OptionThrottle(200*time.Millisecond),
-				progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish())
+			bar := countBar(cmd.ErrOrStderr(), -1, "subnetworks")
 			o.Progress = func(done, total int) {
 				bar.ChangeMax(total)
 				_ = bar.Set(done)
