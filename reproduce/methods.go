@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -34,8 +35,10 @@ type MethodsOptions struct {
 	Progress           func(done, total int) // in candidates; may be nil
 }
 
-// budgets is the number of places along the cost at which frontiers are read.
-const budgets = 8
+const (
+	budgets     = 8  // places along the cost at which frontiers are read
+	multipliers = 27 // ratios for all groups that are candidates, unless they are the same subnetworks
+)
 
 // Methods compares training methods: how their networks learnt, and what accuracy
 // each reaches within a budget of MACs, mean and deviation over the seeds.
@@ -155,7 +158,7 @@ func learningCurves(runs []*run) (Figure, error) {
 	f := Figure{
 		Name: "methods-curves", Caption: fmt.Sprintf("learning of %s, by method", runs[0].network.Name()),
 		Header: []string{"method", "seed", "epoch", "subnetwork", "macs", "loss", "accuracy"},
-		Chart:  plot.Chart{Title: runs[0].network.Name() + ": test accuracy by epoch", XLabel: "epoch", YLabel: "% of the test images"},
+		Chart:  plot.Chart{Title: model(runs) + ": test accuracy by epoch", XLabel: "epoch", YLabel: "% of the test images"},
 	}
 	methods, of := byMethod(runs)
 	for _, m := range methods {
@@ -196,6 +199,12 @@ func learningCurves(runs []*run) (Figure, error) {
 	return f, nil
 }
 
+// model is the network's name without its settings.
+func model(runs []*run) string {
+	name, _, _ := strings.Cut(runs[0].network.Name(), ":")
+	return name
+}
+
 // spread is the mean and the deviation of a sample; that of one value is zero.
 func spread(x []float64) (mean, deviation float64) {
 	mean = stat.Mean(x, nil)
@@ -213,8 +222,8 @@ type candidate struct {
 
 type candidates []candidate
 
-// drawCandidates draws subnetworks, each width group by itself, beside the full and
-// the smallest one, in rising order of cost.
+// drawCandidates draws subnetworks, each width group by itself, beside those with
+// one ratio for all, in rising order of cost.
 func drawCandidates(n *supernet.Network, o MethodsOptions) (candidates, error) {
 	rng := rand.New(rand.NewPCG(o.Seed, 0x63616e64))
 	sampler := sampling.PerGroup(n)
@@ -234,6 +243,16 @@ func drawCandidates(n *supernet.Network, o MethodsOptions) (candidates, error) {
 	}
 	if err := errors.Join(add(n.Smallest()), add(supernet.Subnet{})); err != nil {
 		return nil, err
+	}
+	// What methods that draw one multiplier for all groups have trained.
+	for _, ratio := range sampling.Spaced(n, multipliers) {
+		s, err := n.Uniform(ratio)
+		if err == nil {
+			err = add(s)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	for range 100 * o.Candidates { // a small network may not have so many
 		if len(list) >= o.Candidates {
@@ -345,7 +364,7 @@ func frontierFigure(runs []*run, levels []int64, o MethodsOptions) Figure {
 	f := Figure{
 		Name: "methods-frontier", Caption: fmt.Sprintf("accuracy of %s within a budget of MACs, by method", runs[0].network.Name()),
 		Header: []string{"method", "seed", "budget", "macs", "subnetwork", "accuracy"},
-		Chart:  plot.Chart{Title: runs[0].network.Name() + ": accuracy within a budget", XLabel: "million MACs (FLOPs in papers)", YLabel: "% of the test images"},
+		Chart:  plot.Chart{Title: model(runs) + ": accuracy within a budget", XLabel: "million MACs (FLOPs in papers)", YLabel: "% of the test images"},
 		Remarks: []string{
 			fmt.Sprintf("Subnetworks are chosen among %d, by their accuracy on %d training images; the accuracy shown is that on the test images.", o.Candidates, o.Images),
 		},
