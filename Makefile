@@ -14,6 +14,10 @@ fuzz: ## every fuzz target for a minute
 	go test -run '^$$' -fuzz FuzzNetworks -fuzztime 1m -fuzzminimizetime 1s ./supernet
 	go test -run '^$$' -fuzz FuzzParseSubnet -fuzztime 1m ./supernet
 	go test -run '^$$' -fuzz FuzzDecodeSubnet -fuzztime 1m ./supernet
+	go test -run '^$$' -fuzz FuzzGradients -fuzztime 1m ./internal/kernel
+	go test -run '^$$' -fuzz FuzzDecode -fuzztime 1m -fuzzminimizetime 1s ./frontier
+	go test -run '^$$' -fuzz FuzzParseBudget -fuzztime 1m ./engine
+	go test -run '^$$' -fuzz FuzzSystem -fuzztime 1m ./engine
 	go test -run '^$$' -fuzz FuzzIDX -fuzztime 1m ./dataset
 	go test -run '^$$' -fuzz FuzzCIFAR -fuzztime 1m ./dataset
 	go test -run '^$$' -fuzz FuzzTinyAnnotations -fuzztime 1m ./dataset

@@ -110,29 +110,55 @@ func TestSamples(t *testing.T) {
 }
 
 func TestReport(t *testing.T) {
-	one := table{name: "one", title: "First", notes: []string{"A note."}, columns: []string{"case", "ours", holdsColumn}}
+	one := table{name: "speed", title: "3. Speed", notes: []string{"A note."}, columns: []string{"case", "ours", holdsColumn}}
 	one.add("a", "1.5", verdict(true))
 	one.add("b", "2.5", verdict(false))
-	if failed := withVerdict([]table{one}, no); !slices.Equal(failed, []string{"one: b"}) {
+	if failed := withVerdict([]table{one}, no); !slices.Equal(failed, []string{"speed: b"}) {
 		t.Errorf("not holding: %q", failed)
 	}
 	dir := t.TempDir()
-	if err := writeReport(dir, []table{one}); err != nil {
-		t.Fatal(err)
+	where := func() table {
+		w := table{name: "environment", title: "Where", columns: []string{"what", "value"}}
+		w.add("cores", "2")
+		return w
 	}
-	page, err := os.ReadFile(filepath.Join(dir, "bench.md"))
-	if err != nil {
-		t.Fatal(err)
+	write := func(tables ...table) (page, values string) {
+		t.Helper()
+		if err := writeReport(dir, where(), tables); err != nil {
+			t.Fatal(err)
+		}
+		p, err := os.ReadFile(filepath.Join(dir, "bench.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := os.ReadFile(filepath.Join(dir, "bench.csv"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(p), string(v)
 	}
-	if want := "## First\n\nA note.\n\n| case | ours | holds |\n|---|---|---|\n| a | 1.5 | yes |\n| b | 2.5 | **no** |\n"; !strings.Contains(string(page), want) {
+	page, values := write(one)
+	if want := "| cores | 2 |\n\n## 3. Speed\n\nA note.\n\n| case | ours | holds |\n|---|---|---|\n| a | 1.5 | yes |\n| b | 2.5 | **no** |\n"; !strings.HasSuffix(page, want) {
 		t.Errorf("the page is\n%s", page)
 	}
-	values, err := os.ReadFile(filepath.Join(dir, "bench.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := "table,case,column,value\none,a,ours,1.5\none,a,holds,yes\none,b,ours,2.5\none,b,holds,no\n"; string(values) != want {
+	if want := "table,case,column,value\nenvironment,cores,value,2\nspeed,a,ours,1.5\nspeed,a,holds,yes\nspeed,b,ours,2.5\nspeed,b,holds,no\n"; values != want {
 		t.Errorf("the values are\n%s", values)
+	}
+
+	// A part of the sections takes its own places only.
+	two := table{name: "conformance", title: "1. Same numbers", columns: []string{"case", holdsColumn}}
+	two.skip("checker", errors.New("no checker"))
+	page, values = write(two)
+	if want := "| cores | 2 |\n| kept from an earlier run | speed |\n\n## 1. Same numbers\n\nSkipped: no checker.\n\n| case | holds |\n|---|---|\n| checker | skipped |\n\n## 3. Speed\n\nA note."; !strings.Contains(page, want) {
+		t.Errorf("the page is\n%s", page)
+	}
+	if want := "conformance,checker,holds,skipped\nspeed,a,ours,1.5\n"; !strings.Contains(values, want) {
+		t.Errorf("the values are\n%s", values)
+	}
+	one.rows = one.rows[:1]
+	page, _ = write(two, one)
+	if again, _ := write(two, one); again != page || strings.Contains(page, "kept") || strings.Contains(page, "| b |") {
+		t.Errorf("the page is\n%s\nand then\n%s", page, again)
 	}
 }
 

@@ -3,8 +3,10 @@ package main
 import (
 	"bufio"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -85,15 +87,36 @@ func (t table) markdown() string {
 }
 
 // writeReport writes the tables as a page, and as one value a line for programs.
-func writeReport(dir string, tables []table) error {
+// Sections that did not run this time are kept as they stand there, and the table
+// of where says so.
+func writeReport(dir string, where table, tables []table) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	page := filepath.Join(dir, "bench.md")
-	err := atomicfile.Write(page, func(w io.Writer) error {
-		fmt.Fprint(w, "# Beside ONNX Runtime and PyTorch\n\nThe last run of `cd bench && go run . all`, which writes this page and [bench.csv](bench.csv).\n")
-		for _, t := range tables {
-			if _, err := fmt.Fprintf(w, "\n%s", t.markdown()); err != nil {
+	pageFile, valuesFile := filepath.Join(dir, "bench.md"), filepath.Join(dir, "bench.csv")
+	pages, values, err := oldReport(pageFile, valuesFile)
+	if err != nil {
+		return err
+	}
+	var kept []string
+	for _, c := range sections {
+		switch i := slices.IndexFunc(tables, func(t table) bool { return t.name == c.verb }); {
+		case i >= 0:
+			pages[c.title], values[c.verb] = tables[i].markdown(), tables[i].values()
+		case pages[c.title] != "":
+			kept = append(kept, c.verb)
+		}
+	}
+	if len(kept) > 0 {
+		where.add("kept from an earlier run", strings.Join(kept, ", "))
+	}
+	err = atomicfile.Write(pageFile, func(w io.Writer) error {
+		fmt.Fprint(w, "# Beside ONNX Runtime and PyTorch\n\nThe last run of `cd bench && go run . all`, which writes this page and [bench.csv](bench.csv).\n\n", where.markdown())
+		for _, c := range sections {
+			if pages[c.title] == "" {
+				continue
+			}
+			if _, err := fmt.Fprint(w, "\n", pages[c.title]); err != nil {
 				return err
 			}
 		}
@@ -102,19 +125,58 @@ func writeReport(dir string, tables []table) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(dir, "bench.csv"), func(w io.Writer) error {
+	return atomicfile.Write(valuesFile, func(w io.Writer) error {
 		c := csv.NewWriter(w)
-		c.Write([]string{"table", "case", "column", "value"})
-		for _, t := range tables {
-			for _, row := range t.rows {
-				for i, cell := range row[1:] {
-					c.Write([]string{t.name, row[0], t.columns[i+1], strings.Trim(cell, "*")})
-				}
-			}
+		c.Write(valueColumns)
+		c.WriteAll(where.values())
+		for _, s := range sections {
+			c.WriteAll(values[s.verb])
 		}
-		c.Flush()
 		return c.Error()
 	})
+}
+
+var valueColumns = []string{"table", "case", "column", "value"}
+
+// values are the cells of a table, one a line.
+func (t table) values() (lines [][]string) {
+	for _, row := range t.rows {
+		for i, cell := range row[1:] {
+			lines = append(lines, []string{t.name, row[0], t.columns[i+1], strings.Trim(cell, "*")})
+		}
+	}
+	return lines
+}
+
+// oldReport reads what writeReport wrote: the text of sections by title, and their
+// values by verb. What is not there is empty.
+func oldReport(pageFile, valuesFile string) (pages map[string]string, values map[string][][]string, err error) {
+	pages, values = map[string]string{}, map[string][][]string{}
+	text, err := os.ReadFile(pageFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return pages, values, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	parts := strings.Split(string(text), "\n## ")
+	for _, part := range parts[1:] {
+		title, _, _ := strings.Cut(part, "\n")
+		pages[title] = "## " + strings.TrimRight(part, "\n") + "\n"
+	}
+	f, err := os.Open(valuesFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	lines, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", valuesFile, err)
+	}
+	for _, line := range lines {
+		values[line[0]] = append(values[line[0]], line)
+	}
+	return pages, values, nil
 }
 
 // environment is where and with what was measured.

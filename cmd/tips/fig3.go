@@ -9,9 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
-	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"tips/dataset"
@@ -64,10 +62,7 @@ in 0042.jpg. Interrupted, the command goes on where it stopped when it is run ag
 				return failed(err)
 			}
 			o.State = filepath.Join(out.dir, "fig3.state.json")
-			bar := progressbar.NewOptions(len(o.Images),
-				progressbar.OptionSetWriter(cmd.ErrOrStderr()), progressbar.OptionSetDescription("images"),
-				progressbar.OptionShowCount(), progressbar.OptionThrottle(200*time.Millisecond),
-				progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish())
+			bar := countBar(cmd.ErrOrStderr(), len(o.Images), "images")
 			o.Progress = func(done, _ int) { _ = bar.Set(done) }
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()

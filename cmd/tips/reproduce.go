@@ -24,13 +24,13 @@ figure could be computed, not whether the claim holds.`,
   tips reproduce fig6 --model resnet50`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return fmt.Errorf("reproduce: FIGURE is missing; want fig3, fig4a, fig5 or fig6")
+				return fmt.Errorf("reproduce: FIGURE is missing; want fig3, fig4a, fig5, fig6 or methods")
 			}
-			return fmt.Errorf("reproduce: unknown figure %q; want fig3, fig4a, fig5 or fig6", args[0])
+			return fmt.Errorf("reproduce: unknown figure %q; want fig3, fig4a, fig5, fig6 or methods", args[0])
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newFig3(), newFig4a(), newFig5(), newFig6())
+	cmd.AddCommand(newFig3(), newFig4a(), newFig5(), newFig6(), newMethods())
 	return cmd
 }
 

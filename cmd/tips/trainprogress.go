@@ -27,6 +27,14 @@ const quiet = 10 * time.Second
 
 func newTrainProgress(out io.Writer) *trainProgress { return &trainProgress{out: out} }
 
+// countBar is a bar that counts up to a total; nothing shows where nobody looks.
+func countBar(w io.Writer, total int, what string) *progressbar.ProgressBar {
+	return progressbar.NewOptions(total,
+		progressbar.OptionSetWriter(w), progressbar.OptionSetVisibility(isTerminal(w)), progressbar.OptionSetDescription(what),
+		progressbar.OptionShowCount(), progressbar.OptionThrottle(200*time.Millisecond),
+		progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish())
+}
+
 // isTerminal tells whether somebody may be looking.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)

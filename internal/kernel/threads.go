@@ -173,10 +173,10 @@ func (p *Pool) work(id int) {
 				<-w.wake
 			}
 		}
-		if p.closed.Load() {
+		s := p.state.Load()
+		if p.closed.Load() { // asked after the state: who has seen that Close changed it must not wait for another change
 			return
 		}
-		s := p.state.Load()
 		seen = s / stateNext
 		if s&stateOpen == 0 || !p.state.CompareAndSwap(s, s+1) {
 			if s&stateOpen != 0 {

@@ -119,3 +119,37 @@ func BenchmarkPoolWake(b *testing.B) {
 		p.Run(2, &countTask{ran: make([]atomic.Int32, 2), nap: time.Microsecond})
 	}
 }
+
+// TestCloseAfterRun: a worker that is just looking for the next task when the pool
+// is closed must not miss that. Many pools at once, so that workers lose the
+// processor at any place.
+func TestCloseAfterRun(t *testing.T) {
+	lasting := time.Second
+	if testing.Short() {
+		lasting = 200 * time.Millisecond
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var pools sync.WaitGroup
+		start := time.Now()
+		for range 8 * runtime.GOMAXPROCS(0) {
+			pools.Go(func() {
+				task := &countTask{ran: make([]atomic.Int32, 4)}
+				for i := 0; time.Since(start) < lasting; i++ {
+					p := NewPool(2 + i%3)
+					for range i % 4 {
+						p.Run(4, task)
+					}
+					p.Close()
+				}
+			})
+		}
+		pools.Wait()
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("a pool does not close")
+	}
+}
