@@ -41,7 +41,7 @@ func trainGradients(s settings) (table, error) {
 	t := table{
 		notes: []string{fmt.Sprintf("Steps of the whole network and three random subnetworks that learn from the labels and from its softmax, %d images of 32×32, momentum and weight decay. "+
 			"Both sides compute in float32 and are held against PyTorch in float64. Losses: the largest relative difference. Gradients of all parameters, added up over the networks: the norm of the difference as "+
-			"a share of the tensor's norm, of the worst tensor; a gradient that is zero in float64, because batch norm takes out what it would change, as a share of the operation's largest. "+
+			"a share of the tensor's norm, of the worst tensor; one below a thousandth of its operation's largest, because batch norm takes out what it would change, as a share of that. "+
 			"Weights: the norm of the difference as a share of how far they moved (at least a thousandth of their own norm).", gradientBatch),
 			"Rounding puts an activation on the other side of a kink now and then, and the gradient of a ReLU jumps there: with one of a layer's million values a tensor differs by a thousandth of its norm, whoever computes it. " +
 				"So gradients are compared twice. Away from kinks, batch norm moves every channel clearly to one side of them, where the limits are absolute. As training starts, weights are random, " +
@@ -255,17 +255,10 @@ func learntTensors(p weights.Params) [][]float32 {
 
 // tensorErrors are, for every tensor that is learnt, the norm of the difference of
 // have and want as a share of the norm of want − from, and that at least a given
-// share of the norm of want itself. A tensor that is as good as zero counts as a
-// share of the largest of its operation.
+// share of the norm of want itself. A tensor that is as good as zero beside others
+// of its operation counts as a share of the largest of them.
 func tensorErrors(have, want, from *weights.Set, floor float64) []float64 {
-	const zero = 1e-9 // of all tensors together
-	total := 0.0
-	for i := range want.Ops {
-		x, y := learntTensors(want.Ops[i]), learntTensors(from.Ops[i])
-		for j := range x {
-			total = math.Hypot(total, distance(x[j], y[j]))
-		}
-	}
+	const zero = 1e-3
 	var errors []float64
 	for i := range want.Ops {
 		h, w, f := learntTensors(have.Ops[i]), learntTensors(want.Ops[i]), learntTensors(from.Ops[i])
@@ -279,7 +272,7 @@ func tensorErrors(have, want, from *weights.Set, floor float64) []float64 {
 				continue
 			}
 			size := sizes[j]
-			if size < zero*total {
+			if size < zero*largest {
 				size = largest
 			}
 			d := distance(h[j], w[j])
