@@ -272,7 +272,15 @@ func TestLearnRandomNetworks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		newProblem(t, set, sub, 4, rng).check(t, 1+rng.IntN(3), kernel.Best(), 5e-3)
+		p := newProblem(t, set, sub, 4, rng)
+		// Where batch norm divides by nearly nothing, roundings decide.
+		want, saved := p.logits(), p.images
+		p.images = lastDigits(saved)
+		if distance(p.logits(), want) > 1e-4 {
+			t.Skip("roundings decide")
+		}
+		p.images = saved
+		p.check(t, 1+rng.IntN(3), kernel.Best(), 5e-3)
 	})
 }
 

@@ -310,6 +310,9 @@ func TestRandomNetworks(t *testing.T) {
 		x := randomInput(rng, int(v.Input.Elements()))
 		own := reference.Calibrate(set, v, channelsFirst(x, v.Input))
 		want := referenceOutput(set, v, x, own)
+		// Where batch norm divides by nearly nothing, roundings grow: by as much as
+		// a change of the input in its last digits does.
+		rounding := distance(referenceOutput(set, v, lastDigits(x), own), want)
 		always, never := withStrips(set, 1+rng.IntN(4))
 		for _, m := range []*Model{always, never} {
 			p, err := m.Program(s, v.Input, 1, own)
@@ -321,12 +324,21 @@ func TestRandomNetworks(t *testing.T) {
 			session.Run(p, y, x)
 			session.Close()
 			for i := range y {
-				if math.IsNaN(float64(y[i])) || math.Abs(float64(y[i])-want[i]) > 1e-4*largest(want) {
+				if math.IsNaN(float64(y[i])) || math.Abs(float64(y[i])-want[i]) > (1e-4+rounding)*largest(want) {
 					t.Fatalf("%s of %+v: output %d is %v; want %v", s, n.Description(), i, y[i], want[i])
 				}
 			}
 		}
 	})
+}
+
+// lastDigits changes values by about ten roundings.
+func lastDigits(x []float32) []float32 {
+	y := slices.Clone(x)
+	for i := range y {
+		y[i] *= 1 + 1e-6
+	}
+	return y
 }
 
 func largest(x []float64) float64 {
