@@ -85,6 +85,14 @@ func Open(spec string, extra ...Format) (*Data, error) {
 	names := make([]string, len(formats))
 	for i, f := range formats {
 		if f.Name == name {
+			if strings.HasPrefix(f.Help, "DIR ") {
+				if rest == "" {
+					return nil, fmt.Errorf("dataset: %s without the folder it is in; want %s:DIR", name, name)
+				}
+				if !isFolder(rest) {
+					return nil, fmt.Errorf("dataset %s: there is no such folder", rest)
+				}
+			}
 			return f.Open(rest)
 		}
 		names[i] = f.Name

@@ -134,7 +134,9 @@ func TestOpen(t *testing.T) {
 			continue
 		}
 		_, err := Open(f.Name + ":" + filepath.Join(t.TempDir(), "missing"))
-		oneLine(t, f.Name, err, "missing")
+		oneLine(t, f.Name, err, "missing: there is no such folder")
+		_, err = Open(f.Name)
+		oneLine(t, f.Name, err, "dataset: "+f.Name+" without the folder it is in; want "+f.Name+":DIR")
 	}
 	for _, spec := range []string{"", "embedded", "imagenet:x", ":", "mnists:/"} {
 		_, err := Open(spec)

@@ -64,7 +64,7 @@ func (t *trainer) loop(ctx context.Context) error {
 			if errors.As(err, &bad) {
 				return fmt.Errorf("train: step %d, epoch %d: %w; the last good checkpoint is %s, of step %d", t.Step, t.epoch()+1, bad, t.file(CheckpointFile), t.saved.Step)
 			}
-			return fmt.Errorf("train: step %d: %w", t.Step, err)
+			return fmt.Errorf("train: step %d, epoch %d: %w; the last checkpoint is %s, of step %d", t.Step, t.epoch()+1, err, t.file(CheckpointFile), t.saved.Step)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -221,6 +222,14 @@ func TestRefusedFolders(t *testing.T) {
 	}
 	want(Options{Recipe: r, Out: dir}, "that the checkpoint vouches for")
 	run(t, Options{Recipe: r, Out: dir, Fresh: true})
+
+	// Started again, a folder does not hold the last run's weights beside this one's recipe.
+	again := t.TempDir()
+	run(t, Options{Recipe: r, Out: again})
+	want(Options{Recipe: r, Out: again, Fresh: true, StopAfter: 1}, "interrupted after step 1")
+	if _, err := os.Stat(filepath.Join(again, WeightsFile)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the weights of the run before: %v", err)
+	}
 
 	damaged := bytes.Clone(before)
 	damaged[len(damaged)/2] ^= 1

@@ -242,6 +242,12 @@ func (t *trainer) start() error {
 			return err
 		}
 	}
+	if t.Step < t.steps {
+		// Weights of the run before this one would pass for its own until it ends.
+		if err := os.Remove(t.file(WeightsFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("train: %w", err)
+		}
+	}
 	if t.metrics, err = openMetrics(t.file(MetricsFile), t.saved.Metrics); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}

@@ -277,6 +277,17 @@ func TestExplodingRun(t *testing.T) {
 	}
 }
 
+// TestDivergedJudgement: a method that asks for losses finds out first; the
+// message names the checkpoint all the same.
+func TestDivergedJudgement(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Run(context.Background(), Options{Recipe: tiny(t, "method.name=attentive-nas", "sgd.rate=1e6", "schedule.decay=constant", "epochs=40", "evaluate.every=0"), Out: dir})
+	if err == nil || !strings.HasPrefix(err.Error(), "train: step ") || !strings.Contains(err.Error(), "epoch ") ||
+		!strings.Contains(err.Error(), "the loss of subnetwork ") || !strings.Contains(err.Error(), "checkpoint is "+filepath.Join(dir, CheckpointFile)+", of step 0") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestManual: the example of the manual is a recipe.
 func TestManual(t *testing.T) {
 	page := string(file(t, "..", "docs", "training.md"))

@@ -64,8 +64,11 @@ func (u Update) apply(w, g, m, a *nn.Parameters, rate, norm, average float64, th
 		p := parts[i]
 		of := func(x *nn.Parameters) []float32 { return x.Tensors()[p.tensor].Values[p.from:p.to] }
 		if u.ClipNorm > 0 && norm > u.ClipNorm {
-			// x + (s−1)·x, the kernel's way to say s·x.
-			kernel.AddScaled(0, of(g), of(g), float32(u.ClipNorm/norm-1))
+			// Not as x + (s−1)·x: where s is small, s−1 has few digits of it.
+			scale, values := float32(u.ClipNorm/norm), of(g)
+			for j := range values {
+				values[j] *= scale
+			}
 		}
 		step := kernel.Momentum{
 			Rate: float32(rate), Momentum: float32(u.Momentum), Decay: float32(u.decays(w.Tensors()[p.tensor].Role)), Nesterov: u.Nesterov,

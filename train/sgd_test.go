@@ -136,6 +136,23 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
+// TestClipByFar: the direction of a gradient that is clipped by many orders of
+// magnitude stays what it was.
+func TestClipByFar(t *testing.T) {
+	n := network(t, "mlp:depth=2")
+	g := nn.NewParameters(randomised(n, 1))
+	before := slices.Clone(g.Values())
+	total := norm(before, 1)
+	clip := total * 1e-9
+	w, m := g.Zeros(), g.Zeros()
+	Update{ClipNorm: clip}.apply(w, g, m, nil, 1, total, 0, 1)
+	for i, v := range w.Values() {
+		if want := -1e-9 * float64(before[i]); math.Abs(float64(v)-want) > 1e-6*math.Abs(want) {
+			t.Fatalf("value %d changes by %v; want %v", i, v, want)
+		}
+	}
+}
+
 // TestUpdateIgnoresThreads: the same bits for any number of them.
 func TestUpdateIgnoresThreads(t *testing.T) {
 	n := network(t, "resnet_small:data=cifar10")
