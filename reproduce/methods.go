@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -60,8 +61,10 @@ func Methods(ctx context.Context, o MethodsOptions) (curves, frontiers Figure, e
 		if err != nil {
 			return Figure{}, Figure{}, err
 		}
-		if len(runs) > 0 && runs[0].network.Name() != r.network.Name() {
-			return Figure{}, Figure{}, fmt.Errorf("%s trains %s, and %s %s: not to be compared", runs[0].dir, runs[0].network.Name(), dir, r.network.Name())
+		for _, other := range runs {
+			if err := comparable(other, r); err != nil {
+				return Figure{}, Figure{}, err
+			}
 		}
 		runs = append(runs, r)
 	}
@@ -83,7 +86,7 @@ func Methods(ctx context.Context, o MethodsOptions) (curves, frontiers Figure, e
 			return Figure{}, Figure{}, fmt.Errorf("%s: %w", r.dir, err)
 		}
 	}
-	return curves, frontierFigure(runs, levels, o), nil
+	return curves, frontierFigure(runs, levels, len(candidates), o), nil
 }
 
 // run is a finished run of training.
@@ -117,6 +120,9 @@ func openRun(dir string) (*run, error) {
 	if r.network, err = supernet.Read(description); err != nil {
 		return nil, fmt.Errorf("%s: %w", description.Name(), err)
 	}
+	if r.recipe.Augment == nil {
+		return nil, fmt.Errorf("%s: no augment; want the recipe as the run wrote it", filepath.Join(dir, train.RecipeFile))
+	}
 	if r.weights, err = weights.Open(filepath.Join(dir, train.WeightsFile), r.network); err != nil {
 		return nil, err
 	}
@@ -129,6 +135,25 @@ func openRun(dir string) (*run, error) {
 		return nil, fmt.Errorf("%s: %w", metrics.Name(), err)
 	}
 	return r, nil
+}
+
+// comparable tells why two runs cannot stand beside each other: nothing but
+// method and seed may differ, where the data lies, and how a run is watched and
+// saved.
+func comparable(a, b *run) error {
+	if a.method() == b.method() && a.recipe.Seed == b.recipe.Seed {
+		return fmt.Errorf("%s and %s are both of %s with seed %d", a.dir, b.dir, a.method(), a.recipe.Seed)
+	}
+	p, q := *a.recipe, *b.recipe
+	for _, r := range []*train.Recipe{&p, &q} {
+		r.Method, r.Seed, r.Threads, r.Name, r.About = train.MethodRecipe{}, 0, 0, "", ""
+		r.Data, _, _ = strings.Cut(r.Data, ":")
+		r.Evaluate, r.Checkpoint, r.Metrics = train.EvaluateRecipe{}, train.CheckpointRecipe{}, train.MetricsRecipe{}
+	}
+	if !reflect.DeepEqual(p, q) {
+		return fmt.Errorf("%s and %s are of recipes that differ in more than method and seed: not to be compared", a.dir, b.dir)
+	}
+	return nil
 }
 
 // method is how a run is labelled.
@@ -296,6 +321,9 @@ func (r *run) judge(ctx context.Context, o MethodsOptions, all candidates, level
 	}
 	load := func(s dataset.Source, images int, seed uint64) (*dataset.Loader, error) {
 		in := r.network.Input()
+		if in.Height == 1 && in.Width == 1 { // a perceptron takes pixels for channels
+			in = supernet.Shape{Channels: data.Channels, Height: data.Size, Width: data.Size}
+		}
 		kept, _ := dataset.Holdout(s, s.Len()-min(images, s.Len()), seed)
 		return dataset.NewLoader(kept, dataset.LoaderOptions{
 			Batch: min(256, kept.Len()), Height: in.Height, Width: in.Width, Channels: in.Channels,
@@ -360,13 +388,13 @@ func (r *run) judge(ctx context.Context, o MethodsOptions, all candidates, level
 }
 
 // frontierFigure shows what every method reaches within each budget.
-func frontierFigure(runs []*run, levels []int64, o MethodsOptions) Figure {
+func frontierFigure(runs []*run, levels []int64, candidates int, o MethodsOptions) Figure {
 	f := Figure{
 		Name: "methods-frontier", Caption: fmt.Sprintf("accuracy of %s within a budget of MACs, by method", runs[0].network.Name()),
 		Header: []string{"method", "seed", "budget", "macs", "subnetwork", "accuracy"},
 		Chart:  plot.Chart{Title: model(runs) + ": accuracy within a budget", XLabel: "million MACs (FLOPs in papers)", YLabel: "% of the test images"},
 		Remarks: []string{
-			fmt.Sprintf("Subnetworks are chosen among %d, by their accuracy on %d training images; the accuracy shown is that on the test images.", o.Candidates, o.Images),
+			fmt.Sprintf("Subnetworks are chosen among %d, by their accuracy on at most %d training images; the accuracy shown is that on the test images.", candidates, o.Images),
 		},
 	}
 	methods, of := byMethod(runs)

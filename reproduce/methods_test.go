@@ -86,6 +86,10 @@ evaluate:
 	if _, _, err := Methods(context.Background(), MethodsOptions{Candidates: 2, Images: 1, Threads: 1}); !IsUsage(err) {
 		t.Errorf("no runs: %v; want an error about the usage", err)
 	}
+	o.Runs = []string{runs[0], runs[0]}
+	if _, _, err := Methods(context.Background(), o); err == nil || !strings.Contains(err.Error(), "both of tips with seed 1") {
+		t.Errorf("a run beside itself: %v", err)
+	}
 	o.Runs = []string{filepath.Join(dir, "nothing")}
 	if _, _, err := Methods(context.Background(), o); err == nil || IsUsage(err) {
 		t.Errorf("a run that is not there: %v", err)
