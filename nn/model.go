@@ -86,6 +86,9 @@ func (m *Model) affineFor(i, channels int, t *weights.Statistics) (affine, error
 	op := m.network.Ops()[i]
 	p := &m.ops[i]
 	if t == nil || !op.Norm {
+		if p.affine.scale == nil {
+			return affine{}, nil // a model without weights, see Plan
+		}
 		n := kernel.PadChannels(channels)
 		return affine{p.affine.scale[:n], p.affine.shift[:n]}, nil
 	}

@@ -74,9 +74,8 @@ const (
 // Program plans a subnetwork for inputs of a size. Statistics are those measured
 // for it; nil takes the statistics of the whole network.
 func (m *Model) Program(s supernet.Subnet, input supernet.Shape, batch int, t *weights.Statistics) (*Program, error) {
-	const most = 1 << 20
-	if batch < 1 || batch > most {
-		return nil, fmt.Errorf("nn: batch of %d; want 1 to %d", batch, most)
+	if err := checkBatch(batch); err != nil {
+		return nil, err
 	}
 	v, err := m.network.View(s, input)
 	if err != nil {
@@ -87,6 +86,14 @@ func (m *Model) Program(s supernet.Subnet, input supernet.Shape, batch int, t *w
 		return nil, fmt.Errorf("nn: %w", err)
 	}
 	return p, nil
+}
+
+func checkBatch(batch int) error {
+	const most = 1 << 20
+	if batch < 1 || batch > most {
+		return fmt.Errorf("nn: batch of %d; want 1 to %d", batch, most)
+	}
+	return nil
 }
 
 // Subnet is the subnetwork that the program runs.

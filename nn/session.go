@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"time"
 
 	"tips/internal/kernel"
 	"tips/supernet"
@@ -40,10 +41,15 @@ func (s *Session) Close() { s.pool.Close() }
 // allocate nothing.
 func (s *Session) Run(p *Program, output, input []float32) {
 	p.checkLengths(output, input)
+	s.reserve(p)
+	s.execute(p, s.arena, output, input, nil)
+}
+
+// reserve makes room for the feature maps of a program.
+func (s *Session) reserve(p *Program) {
 	if len(s.arena) < p.arena {
 		s.arena = kernel.Alloc(p.arena)
 	}
-	s.execute(p, s.arena, output, input)
 }
 
 // checkLengths panics where inputs or outputs are not as many as the program's.
@@ -53,8 +59,9 @@ func (p *Program) checkLengths(output, input []float32) {
 	}
 }
 
-// execute runs a program on feature maps in memory.
-func (s *Session) execute(p *Program, memory, output, input []float32) {
+// execute runs a program on feature maps in memory. Where took is not nil it gets
+// the time of every step.
+func (s *Session) execute(p *Program, memory, output, input []float32, took []time.Duration) {
 	if n := p.scratchFor(s.pool.Size()); len(s.scratch) < n {
 		s.scratch = kernel.Alloc(n)
 	}
@@ -62,7 +69,13 @@ func (s *Session) execute(p *Program, memory, output, input []float32) {
 		spread(p.input.in(memory), input, p.view.Input)
 	}
 	for i := range p.steps {
+		if took == nil {
+			s.step(&p.steps[i], p.batch, memory, input)
+			continue
+		}
+		began := time.Now()
 		s.step(&p.steps[i], p.batch, memory, input)
+		took[i] = time.Since(began)
 	}
 	gather(output, p.output.in(memory), p.view.Shape(p.view.Output()))
 	// An idle session holds on to nobody's weights or input.

@@ -55,7 +55,7 @@ func (t *Trace) View() *supernet.View { return t.whole.view }
 func (t *Trace) Run(s *Session, output, input []float32) {
 	t.whole.checkLengths(output, input)
 	copy(t.input, input)
-	s.execute(t.whole, t.memory, output, t.input)
+	s.execute(t.whole, t.memory, output, t.input, nil)
 }
 
 // Resume computes the output again from the maps up to that of operation i, as
@@ -65,7 +65,7 @@ func (t *Trace) Resume(s *Session, i int, output []float32) {
 		panic("nn: Resume after an operation that does not run: " + t.whole.view.Network.Ops()[i].Name)
 	}
 	t.whole.checkLengths(output, t.input)
-	s.execute(t.rest[i], t.memory, output, t.input)
+	s.execute(t.rest[i], t.memory, output, t.input, nil)
 }
 
 // Map is the output of operation i, which runs, to be read or changed: pixel by

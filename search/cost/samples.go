@@ -1,0 +1,69 @@
+package cost
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// samples are measurements, those that no other program disturbed apart.
+type samples struct{ calm, disturbed []float64 }
+
+// quietWait is the share of its time that threads may wait for a core in a run that
+// counts as undisturbed.
+const quietWait = 0.02
+
+// add adds a time that ends now, in seconds; waited is what waitTime gave before
+// it. It tells whether the run was undisturbed.
+func (s *samples) add(took float64, waited time.Duration) bool {
+	quiet := (waitTime() - waited).Seconds() <= quietWait*took
+	s.put(took, quiet)
+	return quiet
+}
+
+func (s *samples) put(value float64, quiet bool) {
+	if quiet {
+		s.calm = append(s.calm, value)
+	} else {
+		s.disturbed = append(s.disturbed, value)
+	}
+}
+
+func (s *samples) quiet() int { return len(s.calm) }
+func (s *samples) count() int { return len(s.calm) + len(s.disturbed) }
+
+// enough is how many undisturbed measurements make the others needless.
+const enough = 3
+
+// typical is the median of undisturbed measurements. Where there are too few of
+// them it is the median of the fastest quarter of all: what disturbs a run makes it
+// slower.
+func (s *samples) typical() float64 {
+	if len(s.calm) >= enough {
+		return median(s.calm)
+	}
+	all := append(append([]float64(nil), s.calm...), s.disturbed...)
+	median(all) // sorts
+	return median(all[:(len(all)+3)/4])
+}
+
+// waitTime is how long threads of this process could have run and had no core, as
+// far as the system tells: Linux does.
+func waitTime() (total time.Duration) {
+	files, err := filepath.Glob("/proc/self/task/*/schedstat")
+	if err != nil {
+		return 0
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // the thread has ended
+		}
+		var ran, waited time.Duration
+		if _, err := fmt.Sscan(string(text), &ran, &waited); err == nil {
+			total += waited
+		}
+	}
+	return total
+}
