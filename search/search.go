@@ -1,0 +1,270 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"tips/frontier"
+	"tips/sampling"
+	"tips/search/cost"
+	"tips/supernet"
+	"tips/weights"
+)
+
+// Judge tells how accurate a subnetwork is: how many of how many images it gets
+// right, after its batch-norm statistics were calibrated. The same subnetwork must
+// get the same answer every time. It is called by Options.Parallel goroutines.
+type Judge interface {
+	Accuracy(ctx context.Context, s supernet.Subnet) (correct, images int, t *weights.Statistics, err error)
+}
+
+// Strategy is how subnetworks to judge are chosen.
+type Strategy string
+
+// The strategies.
+const (
+	Random    Strategy = "random"    // Algorithm 1
+	Evolution Strategy = "evolution" // NSGA-II
+	Guided    Strategy = "guided"    // evolution with a predictor
+)
+
+// Strategies lists them.
+func Strategies() []Strategy { return []Strategy{Random, Evolution, Guided} }
+
+// Options say what to search. Network and Judge are needed; zero values of all
+// other fields mean what their comments say.
+type Options struct {
+	Network *supernet.Network
+	Input   supernet.Shape // zero: the network's own
+	Judge   Judge
+
+	By     cost.Cost   // the cost to trade accuracy for; nil: MACs
+	Costs  []cost.Cost // further costs to record with each subnetwork
+	Budget cost.Budget
+
+	Strategy    Strategy // "": Guided
+	Evaluations int      // subnetworks to judge; 0: 200
+	Seed        uint64
+	// Depths varies depths too; set it where the training method trained them.
+	Depths bool
+	// Sampler draws the candidates of Random; nil: uniform ratios for every group,
+	// and depths if Depths is set.
+	Sampler sampling.Sampler
+	// Population of Evolution; 0: 40. Half as many children are judged in each
+	// generation.
+	Population int
+	// Mutation is the probability that a child's width or depth is changed; 0: 0.1.
+	Mutation float64
+	// Batch is how many subnetworks Guided judges between two fits of its predictor;
+	// 0: 8.
+	Batch int
+
+	// Reference is the point that hypervolumes are measured from; zero: the cap on
+	// By, or what the whole network costs, and an accuracy of 0.
+	Reference Reference
+
+	Parallel int // calls of the judge at a time; 0: 1
+	// State is a file that answers of the judge are kept in; "": none. A file that
+	// exists is gone on from.
+	State string
+	// Identity says whose answers State holds: weights, data, and whatever else the
+	// judge's answers depend on.
+	Identity string
+	// Recall gives statistics of subnetworks whose accuracy is in State already, nil
+	// where it has none; nil: none. The judge is asked again for those still missing.
+	Recall func(supernet.Subnet) *weights.Statistics
+
+	// Observe is told about every subnetwork judged; nil: nobody.
+	Observe func(Progress)
+}
+
+// Reference is a point that is worse than those of a frontier.
+type Reference struct{ Cost, Accuracy float64 }
+
+// Progress is how far a search is.
+type Progress struct {
+	Evaluations, Total int
+	Point              frontier.Point   // judged last
+	Added              bool             // Point is on the frontier
+	Recalled           bool             // Point was in the state file
+	Frontier           []frontier.Point // the search's own: to read during the call
+	Hypervolume        float64
+	Quality            *Quality // of the predictor, since its last fit; nil: there is none
+}
+
+// Result is what a search found.
+type Result struct {
+	Frontier    []frontier.Point
+	By          frontier.Kind
+	Reference   Reference
+	Evaluations int
+	// Hypervolume of the frontier by the reference's cost: the mean over costs up to
+	// that of the accuracy at hand for it, above the reference's.
+	Hypervolume float64
+	Exhausted   bool     // every subnetwork that could be found was judged before Evaluations was reached
+	Quality     *Quality // of a predictor fitted to all subnetworks judged; nil: too few
+	Judged      []frontier.Point
+}
+
+// Run searches. When ctx is done or the judge fails, it returns the result so far
+// beside the error.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	r, err := newRunner(o)
+	if err != nil {
+		return nil, err
+	}
+	switch r.Strategy {
+	case Random:
+		err = r.random(ctx)
+	case Evolution:
+		err = r.evolve(ctx)
+	case Guided:
+		err = r.guided(ctx)
+	}
+	if err == nil {
+		err = r.recallAll(ctx)
+	}
+	return r.result(), err
+}
+
+// Validate says what is wrong with options, in one line.
+func (o *Options) fill() error {
+	if o.Network == nil || o.Judge == nil {
+		return errors.New("search: options without a network or a judge")
+	}
+	if o.Input == (supernet.Shape{}) {
+		o.Input = o.Network.Input()
+	}
+	if o.By == nil {
+		o.By = cost.MACs()
+	}
+	switch o.Strategy {
+	case "":
+		o.Strategy = Guided
+	case Random, Evolution, Guided:
+	default:
+		names := make([]string, len(Strategies()))
+		for i, s := range Strategies() {
+			names[i] = string(s)
+		}
+		return fmt.Errorf("search: strategy %q; want one of %s", string(o.Strategy), strings.Join(names, ", "))
+	}
+	for _, f := range []struct {
+		value     *int
+		otherwise int
+		least     int
+		name      string
+	}{{&o.Evaluations, 200, 1, "evaluations"}, {&o.Population, 40, 4, "subnetworks in a population"}, {&o.Batch, 8, 1, "subnetworks in a batch"}, {&o.Parallel, 1, 1, "calls of the judge at a time"}} {
+		if *f.value == 0 {
+			*f.value = f.otherwise
+		}
+		if *f.value < f.least || *f.value > 1<<20 {
+			return fmt.Errorf("search: %d %s; want %d to %d", *f.value, f.name, f.least, 1<<20)
+		}
+	}
+	if o.Mutation == 0 {
+		o.Mutation = 0.1
+	}
+	if !(o.Mutation > 0 && o.Mutation <= 1) {
+		return fmt.Errorf("search: probability %v of a mutation; want above 0 and at most 1", o.Mutation)
+	}
+	return nil
+}
+
+// runner is a search under way.
+type runner struct {
+	Options
+	space     *space
+	rng       *rand.Rand
+	state     *state
+	seen      map[supernet.Subnet]bool
+	judged    []individual
+	front     []frontier.Point
+	quality   *Quality
+	exhausted bool
+}
+
+// individual is a candidate and its accuracy.
+type individual struct {
+	candidate
+	point frontier.Point // without statistics
+}
+
+func newRunner(o Options) (*runner, error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	s, err := newSpace(&o)
+	if err != nil {
+		return nil, err
+	}
+	r := &runner{Options: o, space: s, rng: rand.New(rand.NewPCG(o.Seed, 0x736561726368)), seen: map[supernet.Subnet]bool{}}
+	if r.state, err = openState(o.State, o.Network, o.Identity); err != nil {
+		return nil, err
+	}
+	if r.Reference == (Reference{}) {
+		if most, ok := o.Budget.Cap(o.By.Name()); ok {
+			r.Reference.Cost = most
+		} else {
+			full, err := s.candidate(supernet.Subnet{})
+			if err != nil {
+				return nil, err
+			}
+			r.Reference.Cost = full.cost
+		}
+	}
+	if !(r.Reference.Cost > 0) || !(r.Reference.Accuracy >= 0 && r.Reference.Accuracy < 1) {
+		return nil, fmt.Errorf("search: reference point at cost %v and accuracy %v; want a cost above 0, and an accuracy of at least 0 and below 1", r.Reference.Cost, r.Reference.Accuracy)
+	}
+	return r, nil
+}
+
+// left is how many subnetworks may still be judged.
+func (r *runner) left() int { return r.Evaluations - len(r.judged) }
+
+// hypervolume of points, see Result.
+func (r *runner) hypervolume(points []frontier.Point) float64 {
+	return frontier.Hypervolume(points, r.space.by, r.Reference.Cost, r.Reference.Accuracy) / r.Reference.Cost
+}
+
+func (r *runner) result() *Result {
+	judged := make([]frontier.Point, len(r.judged))
+	for i, j := range r.judged {
+		judged[i] = j.point
+	}
+	q := r.quality
+	if p, err := crossValidate(r.judged); err == nil {
+		q = p
+	}
+	return &Result{
+		Frontier: r.front, By: r.space.by, Reference: r.Reference, Evaluations: len(r.judged), Hypervolume: r.hypervolume(r.front),
+		Exhausted: r.exhausted, Quality: q, Judged: judged,
+	}
+}
+
+// recallAll fills in the statistics of points whose accuracy was in the state file.
+func (r *runner) recallAll(ctx context.Context) error {
+	for i := range r.front {
+		p := &r.front[i]
+		if p.Statistics != nil || !r.state.recalled[p.Subnet] {
+			continue
+		}
+		if r.Recall != nil {
+			if p.Statistics = r.Recall(p.Subnet); p.Statistics != nil {
+				continue
+			}
+		}
+		correct, images, t, err := r.Judge.Accuracy(ctx, p.Subnet)
+		if err != nil {
+			return fmt.Errorf("search: %s: %w", p.Subnet, err)
+		}
+		if correct != p.Correct || images != p.Images {
+			return fmt.Errorf("search: %s gets %d of %d images right; %s has %d of %d: its answers are another judge's", p.Subnet, correct, images, r.State, p.Correct, p.Images)
+		}
+		p.Statistics = t
+	}
+	return nil
+}
