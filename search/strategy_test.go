@@ -1,0 +1,172 @@
+package search
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"tips/frontier"
+	"tips/search/cost"
+)
+
+// population draws individuals with few different costs and accuracies, so that
+// there are ties.
+func population(t *rapid.T) []individual {
+	list := make([]individual, rapid.IntRange(1, 20).Draw(t, "count"))
+	for i := range list {
+		list[i].cost = float64(rapid.IntRange(1, 8).Draw(t, "cost"))
+		list[i].costs.MACs = int64(list[i].cost)
+		list[i].point = frontier.Point{Accuracy: float64(rapid.IntRange(0, 8).Draw(t, "accuracy")) / 8, Costs: list[i].costs}
+	}
+	return list
+}
+
+// TestFronts: nobody in a front is dominated by another of its front or of a later
+// one, and everybody in a later one is by somebody of the front before.
+func TestFronts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := population(t)
+		sorted := inFronts(list)
+		if len(sorted) != len(list) {
+			t.Fatalf("%d of %d", len(sorted), len(list))
+		}
+		for i, a := range sorted {
+			if i > 0 && better(sorted[i-1], a) > 0 {
+				t.Fatalf("%+v before %+v", sorted[i-1], a)
+			}
+			dominated := a.front == 0
+			for j, b := range sorted {
+				// Of equals, one is in an earlier front.
+				beats := i != j && frontier.Dominates(b.point, a.point, frontier.MACs)
+				if beats && b.front == a.front || beats && b.front > a.front && !frontier.Dominates(a.point, b.point, frontier.MACs) {
+					t.Fatalf("%+v in front of %+v", a, b)
+				}
+				dominated = dominated || beats && b.front == a.front-1
+			}
+			if !dominated {
+				t.Fatalf("%+v could be in an earlier front", a)
+			}
+		}
+		if kept := survivors(list, 5); len(kept) != min(5, len(list)) {
+			t.Fatalf("%d survivors of %d", len(kept), len(list))
+		}
+	})
+}
+
+// TestImprovement: the closed form beside the mean of many draws.
+func TestImprovement(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, c := range []struct{ mean, deviation float64 }{{0, 1}, {-0.5, 0.3}, {0.2, 0.1}, {0.1, 0}, {-0.1, 0}} {
+		sum := 0.0
+		const draws = 200_000
+		for range draws {
+			sum += max(0, c.mean+c.deviation*rng.NormFloat64()) / draws
+		}
+		if got := improvement(c.mean, c.deviation); math.Abs(got-sum) > 0.01 {
+			t.Errorf("improvement(%v, %v) = %v; draws say %v", c.mean, c.deviation, got, sum)
+		}
+	}
+}
+
+// TestStaircase: what a sure thing is expected to add is what the hypervolume grows
+// by.
+func TestStaircase(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := population(t)
+		r := &runner{space: &space{by: frontier.MACs}, Options: Options{Reference: Reference{Cost: 7.5, Accuracy: 0.2}}}
+		for _, p := range list[1:] {
+			r.front, _ = frontier.Insert(r.front, p.point, frontier.MACs)
+		}
+		add := list[0]
+		grown, _ := frontier.Insert(append([]frontier.Point(nil), r.front...), add.point, frontier.MACs)
+		want := (r.hypervolume(grown) - r.hypervolume(r.front)) * r.Reference.Cost
+		stairs := r.staircase()
+		if got := stairs.expected(add.cost, add.point.Accuracy, 0); math.Abs(got-want) > 1e-12 {
+			t.Fatalf("%v; want %v", got, want)
+		}
+		if got := stairs.with(add.cost, add.point.Accuracy).expected(add.cost, add.point.Accuracy, 0); got != 0 {
+			t.Fatalf("%v once it is there", got)
+		}
+	})
+}
+
+// TestPredictor: subnetworks that it was not fitted to come in the right order.
+func TestPredictor(t *testing.T) {
+	n := network(t, mobilenet)
+	for images, least := range map[int]float64{0: 0.88, 2000: 0.6} {
+		judge := newSynthetic(n, images)
+		r, err := Run(context.Background(), Options{Network: n, Judge: judge, Strategy: Random, Evaluations: 200})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q := r.Quality; q == nil || q.Kendall < least || q.Spearman < q.Kendall || q.Points != 200 || q.Error > 0.03 {
+			t.Errorf("%d images: quality %+v; want τ of %v or more", images, q, least)
+		} else {
+			t.Logf("%d images: %+v", images, *q)
+		}
+	}
+	if _, err := fitPredictor(make([]individual, leastPoints-1)); err == nil {
+		t.Error("too few subnetworks are taken")
+	}
+	// All alike.
+	same := make([]individual, leastPoints)
+	for i := range same {
+		same[i].genes, same[i].cost, same[i].point.Accuracy = []float64{1, 0.5}, 3, 0.4
+	}
+	p, err := fitPredictor(same)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mean, _ := p.predict([]candidate{same[0].candidate})
+	if math.Abs(mean[0]-0.4) > 1e-6 {
+		t.Errorf("%v; want 0.4", mean[0])
+	}
+}
+
+// TestCompare holds the strategies to the aim: evolution with a predictor reaches
+// the hypervolume of Algorithm 1 with a fifth of its evaluations.
+func TestCompare(t *testing.T) {
+	n := network(t, mobilenet)
+	seeds := []uint64{1, 2, 3, 4, 5}
+	evaluations := 400
+	if testing.Short() {
+		seeds, evaluations = seeds[:2], 200
+	}
+	// Costs that Random hardly reaches, and accuracies too low to be of use, do not
+	// count.
+	o := CompareOptions{
+		Search: Options{Network: n, Judge: newSynthetic(n, 2000), Reference: Reference{Cost: 40e6, Accuracy: 0.6}},
+		Seeds:  seeds, Evaluations: evaluations, Fewer: map[Strategy]int{Guided: evaluations / 4, Evolution: evaluations / 2},
+		Verify: newSynthetic(n, 0),
+	}
+	searches := 0
+	o.Observe = func(run, of int) { searches = of }
+	c, err := Compare(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Curves) != 3*len(seeds) || searches != len(c.Curves) {
+		t.Fatalf("%d curves", len(c.Curves))
+	}
+	for _, x := range c.Curves {
+		for i := 1; i < len(x.Hypervolume); i++ {
+			if x.Hypervolume[i] < x.Hypervolume[i-1] {
+				t.Fatalf("%s: the hypervolume falls at evaluation %d", x.Strategy, i+1)
+			}
+		}
+	}
+	for _, s := range c.Standings() {
+		t.Logf("%s: %d evaluations, hypervolume %.5f ± %.5f (%.5f without noise); reaches Random's %.5f after %.0f in %d of %d",
+			s.Strategy, s.Evaluations, s.Mean, s.Deviation, s.Verified, s.RandomAtTheEnd, s.Needed, s.Reached, s.Searches)
+		if s.Strategy == Guided && (s.Reached < s.Searches || s.Needed > float64(evaluations)/5) {
+			t.Errorf("guided needs %.0f evaluations in %d of %d searches; want at most %d", s.Needed, s.Reached, s.Searches, evaluations/5)
+		}
+	}
+	chart := c.Chart(cost.Budget(nil).String())
+	if len(chart.Series) != 3 || len(chart.Series[0].X) != chartPoints || chart.Series[0].X[chartPoints-1] != float64(evaluations) {
+		t.Errorf("chart %+v", chart)
+	}
+}
