@@ -117,7 +117,9 @@ func (m *Meter) Measure(run func(), least time.Duration) (joules float64, err er
 	for began := time.Now(); calls == 0 || time.Since(began) < least; calls++ {
 		run()
 	}
-	joules, err = m.since()
+	if joules, err = m.since(); err == nil && joules == 0 {
+		err = fmt.Errorf("cost: energy counters did not move in %v", least)
+	}
 	return joules / float64(calls), err
 }
 

@@ -68,9 +68,10 @@ type Report struct {
 	Checks   []Check `json:"checks"`
 	Median   float64 `json:"median_error"` // of the relative errors
 	P95      float64 `json:"p95_error"`
-	MACsSpan float64 `json:"macs_span"` // of the subnetworks: most by fewest
-	Quiet    float64 `json:"quiet"`     // share of all runs that no other program disturbed
-	Rank     float64 `json:"kendall"`   // Kendall's τ between predictions and measurements
+	MACsSpan float64 `json:"macs_span"`           // of the subnetworks: most by fewest
+	Quiet    float64 `json:"quiet"`               // share of all runs that no other program disturbed
+	Rank     float64 `json:"kendall"`             // Kendall's τ between predictions and measurements
+	NoEnergy string  `json:"no_energy,omitempty"` // why energy could not be measured, though there is a meter
 }
 
 // Profile measures how long the steps of random subnetworks take inside whole
@@ -91,12 +92,13 @@ func Profile(ctx context.Context, o ProfileOptions) (*Table, *Report, error) {
 		return nil, nil, err
 	}
 	t := p.table()
-	if p.Meter != nil {
-		if err := p.energy(ctx, t); err != nil {
-			return nil, nil, err
+	report, err := p.check(t)
+	if err == nil && p.Meter != nil {
+		err = p.energy(ctx, t)
+		if err != nil && ctx.Err() == nil { // a table without it is of use too
+			report.NoEnergy, err = err.Error(), nil
 		}
 	}
-	report, err := p.check(t)
 	return t, report, err
 }
 
