@@ -17,6 +17,13 @@ import (
 type Chart struct {
 	Title, XLabel, YLabel string
 	Series                []Series
+	Marks                 []Mark
+}
+
+// Mark is a dashed line across a chart at one place of its X axis.
+type Mark struct {
+	Name string
+	X    float64
 }
 
 // Series is one set of points of a chart.
@@ -24,6 +31,8 @@ type Series struct {
 	Name      string
 	X, Y      []float64
 	Deviation []float64 // of Y, drawn as a band; nil for none
+	Bars      bool      // Deviation is drawn as a bar at each point instead
+	Steps     bool      // the line stays at a point's Y up to the next point's X
 	Scatter   bool      // points alone, without a line
 }
 
@@ -117,7 +126,28 @@ func (c Chart) build() (*gonum.Plot, error) {
 			return nil, fmt.Errorf("series %q: %w", s.Name, err)
 		}
 	}
+	for _, m := range c.Marks {
+		if err := m.addTo(p); err != nil {
+			return nil, fmt.Errorf("mark %q: %w", m.Name, err)
+		}
+	}
 	return p, nil
+}
+
+// addTo draws the line from edge to edge of what the series span.
+func (m Mark) addTo(p *gonum.Plot) error {
+	low, high := p.Y.Min, p.Y.Max
+	if low > high { // no series
+		low, high = 0, 1
+	}
+	line, err := plotter.NewLine(plotter.XYs{{X: m.X, Y: low}, {X: m.X, Y: high}})
+	if err != nil {
+		return err
+	}
+	line.LineStyle = draw.LineStyle{Color: color.Gray{110}, Width: vg.Points(1), Dashes: []vg.Length{vg.Points(4), vg.Points(3)}}
+	p.Add(line)
+	p.Legend.Add(m.Name, line)
+	return nil
 }
 
 func (s Series) addTo(p *gonum.Plot, ink color.NRGBA, number int) error {
@@ -125,7 +155,23 @@ func (s Series) addTo(p *gonum.Plot, ink color.NRGBA, number int) error {
 	for i := range points {
 		points[i].X, points[i].Y = s.X[i], s.Y[i]
 	}
-	if s.Deviation != nil {
+	if s.Deviation != nil && s.Bars {
+		errors := make(plotter.YErrors, len(points))
+		for i, d := range s.Deviation {
+			errors[i].Low, errors[i].High = d, d
+		}
+		bars, err := plotter.NewYErrorBars(struct {
+			plotter.XYs
+			plotter.YErrors
+		}{points, errors})
+		if err != nil {
+			return err
+		}
+		bars.LineStyle = draw.LineStyle{Color: color.NRGBA{ink.R, ink.G, ink.B, 160}, Width: vg.Points(0.8)}
+		bars.CapWidth = vg.Points(4)
+		p.Add(bars)
+	}
+	if s.Deviation != nil && !s.Bars {
 		outline := make(plotter.XYs, 0, 2*len(points))
 		for i, pt := range points {
 			outline = append(outline, plotter.XY{X: pt.X, Y: pt.Y + s.Deviation[i]})
@@ -158,6 +204,9 @@ func (s Series) addTo(p *gonum.Plot, ink color.NRGBA, number int) error {
 		return err
 	}
 	line.LineStyle = draw.LineStyle{Color: ink, Width: vg.Points(1.6)}
+	if s.Steps {
+		line.StepStyle = plotter.PostStep
+	}
 	p.Add(line, marks)
 	p.Legend.Add(s.Name, line, marks)
 	return nil

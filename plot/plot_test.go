@@ -125,12 +125,13 @@ func TestChart(t *testing.T) {
 	c := Chart{Title: "title", XLabel: "λ", YLabel: "y", Series: []Series{
 		{Name: "line", X: []float64{1, 2, 3}, Y: []float64{3, 1, 2}, Deviation: []float64{0.1, 0.2, 0.1}},
 		{Name: "points", X: []float64{1, 2}, Y: []float64{1, 1}, Scatter: true},
-	}}
+		{Name: "stairs", X: []float64{1, 2}, Y: []float64{1, 2}, Deviation: []float64{0.3, 0.2}, Bars: true, Steps: true},
+	}, Marks: []Mark{{"the cap", 1.5}}}
 	var svg, picture bytes.Buffer
 	if err := c.WriteSVG(&svg); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<svg", "title", "line", "points", "λ"} {
+	for _, want := range []string{"<svg", "title", "line", "points", "stairs", "the cap", "λ"} {
 		if !strings.Contains(svg.String(), want) {
 			t.Errorf("%q is not in the SVG", want)
 		}

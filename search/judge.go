@@ -49,6 +49,10 @@ func (r *runner) ask(ctx context.Context, list []candidate) ([]*answer, error) {
 	if len(missing) == 0 {
 		return answers, ctx.Err()
 	}
+	// From here on somebody may save the frontier.
+	if err := r.recallAll(ctx); err != nil {
+		return answers, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var mu sync.Mutex

@@ -130,7 +130,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return r.result(), err
 }
 
-// Validate says what is wrong with options, in one line.
+// fill checks options and puts in what zero values mean.
 func (o *Options) fill() error {
 	if o.Network == nil || o.Judge == nil {
 		return errors.New("search: options without a network or a judge")
@@ -265,6 +265,7 @@ func (r *runner) recallAll(ctx context.Context) error {
 			return fmt.Errorf("search: %s gets %d of %d images right; %s has %d of %d: its answers are another judge's", p.Subnet, correct, images, r.State, p.Correct, p.Images)
 		}
 		p.Statistics = t
+		delete(r.state.recalled, p.Subnet) // also where the judge has none
 	}
 	return nil
 }

@@ -1,0 +1,378 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"tips/frontier"
+	"tips/search"
+	"tips/search/cost"
+	"tips/supernet"
+	"tips/train"
+	"tips/weights"
+)
+
+// Files that a search leaves in its folder.
+const (
+	frontierFile    = "net.frontier"
+	frontierPicture = "frontier.svg"
+	searchState     = "search.state"
+	latencyFile     = "latency.json"
+)
+
+func newSearch() *cobra.Command {
+	var o searchOptions
+	cmd := &cobra.Command{
+		Use:   "search RUN",
+		Short: "Find the subnetworks worth running",
+		Long: `Find the subnetworks of a trained network that no other one beats in both cost and
+accuracy (step 3 of the paper), within a budget.
+
+RUN is the folder of a training run. A budget is caps on any costs, as in
+'macs<=30M,memory<=1MiB,latency<=20ms'; no subnetwork above a cap is ever judged.
+Costs are macs (FLOPs in papers), params, weights and memory (of feature maps) in
+bytes, latency and energy by the table of --latency, and any of --cost. Accuracy is
+traded for the cost of --by.
+
+Strategies: random is Algorithm 1 of the paper; evolution breeds the best so far;
+guided, the default, judges only those of their children that a predictor, fitted to
+all subnetworks judged so far, expects the most of.
+
+The folder --out gets net.frontier, which programs run by, a picture, and a state
+file. Interrupted with Ctrl-C or killed, the frontier so far is there and valid, and
+the same command goes on.
+
+Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted and saved.`,
+		Example: `  tips search runs/quick-tips-1
+  tips search runs/quick-tips-1 --budget macs<=2M,memory<=128KiB --evaluations 100
+  tips search runs/quick-tips-1 --latency latency.json --by latency --budget latency<=2ms
+  tips search runs/quick-tips-1 --cost price=price.csv --by price --strategy evolution --json`,
+		Args: exactly("RUN"),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0]) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.out, "out", "", "`folder` of the results (default RUN)")
+	f.StringVar(&o.judging.weights, "weights", "", "safetensors `file` of the weights (default those of RUN)")
+	f.StringVar(&o.judging.data, "data", "", "the `DATA` to judge by, as 'tips train --data' takes it (default that of RUN)")
+	f.IntVar(&o.judging.images, "images", 0, "images to judge by, evenly chosen; 0 for all")
+	f.IntVar(&o.judging.calibration, "calibration", 0, "training images to re-estimate batch-norm statistics on (default as RUN's recipe)")
+	f.StringVar(&o.by, "by", cost.MACsName, "the `cost` to trade accuracy for")
+	f.StringVar(&o.budget, "budget", "", "caps on costs, as in macs<=30M,latency<=20ms")
+	f.StringVar(&o.at, "at", "", "amounts of --by to tell the best subnetwork for, as in 20M,30M")
+	f.StringVar(&o.latency, "latency", "", "latency table of 'tips profile' (default RUN/latency.json, if it is there)")
+	f.StringArrayVar(&o.costs, "cost", nil, "a cost of your own, as `NAME=FILE.csv` (docs/search.md); may be repeated")
+	f.StringVar(&o.strategy, "strategy", string(search.Guided), "random, evolution or guided")
+	f.IntVar(&o.evaluations, "evaluations", 200, "subnetworks to judge")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of everything left to chance")
+	f.BoolVar(&o.depths, "depths", false, "vary depths too (default if the training method trained them)")
+	f.IntVar(&o.judging.threads, "threads", runtime.GOMAXPROCS(0), "threads")
+	f.BoolVar(&o.fresh, "fresh", false, "forget what an earlier search in the folder has judged")
+	f.BoolVar(&o.asJSON, "json", false, "write the results as JSON")
+	_ = cmd.MarkFlagDirname("out")
+	_ = cmd.MarkFlagFilename("weights", "safetensors")
+	_ = cmd.MarkFlagFilename("latency", "json")
+	_ = cmd.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions([]string{"guided", "evolution", "random"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// searchOptions are the flags of tips search.
+type searchOptions struct {
+	judging                      judgingOptions
+	out, by, budget, at, latency string
+	strategy                     string
+	costs                        []string
+	evaluations                  int
+	seed                         uint64
+	depths, depthsGiven          bool
+	fresh, asJSON                bool
+	table                        *cost.Table
+	options                      search.Options
+	amounts                      []float64
+	frontier                     *frontier.Frontier
+	bar                          *progressbar.ProgressBar
+}
+
+func (o *searchOptions) run(cmd *cobra.Command, run string) error {
+	for _, f := range []struct {
+		name         string
+		value, least int
+	}{{"evaluations", o.evaluations, 1}, {"threads", o.judging.threads, 1}, {"images", o.judging.images, 0}, {"calibration", o.judging.calibration, 0}} {
+		if f.value < f.least {
+			return fmt.Errorf("--%s %d; want %d or more", f.name, f.value, f.least)
+		}
+	}
+	o.judging.run, o.depthsGiven = run, cmd.Flags().Changed("depths")
+	if o.out == "" {
+		o.out = run
+	}
+	j, err := openJudging(o.judging)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	if err := o.prepare(j); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return failed(err)
+	}
+	// The first interrupt saves and leaves; a second one does not wait for that.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return o.search(ctx, cmd, j)
+}
+
+// prepare turns flags into the options of a search.
+func (o *searchOptions) prepare(j *judging) error {
+	n := j.set.Network
+	costs, err := o.openCosts(n)
+	if err != nil {
+		return err
+	}
+	by, err := cost.Find(o.by, costs...)
+	if err != nil {
+		return err
+	}
+	budget, err := cost.ParseBudget(o.budget, costs...)
+	if err != nil {
+		return err
+	}
+	if o.at != "" {
+		for text := range strings.SplitSeq(o.at, ",") {
+			b, err := cost.ParseBudget(by.Name()+"<="+text, by)
+			if err != nil {
+				return err
+			}
+			o.amounts = append(o.amounts, b[0].Most)
+		}
+	}
+	depths := o.depths
+	if !o.depthsGiven {
+		depths = j.depths
+	}
+	o.options = search.Options{
+		Network: n, Judge: j, By: by, Costs: costs[len(cost.Exact()):], Budget: budget, Strategy: search.Strategy(o.strategy),
+		Evaluations: o.evaluations, Seed: o.seed, Depths: depths, State: filepath.Join(o.out, searchState), Identity: j.identity,
+	}
+	kind, err := frontier.ParseKind(by.Name())
+	if err != nil {
+		kind = frontier.Own
+	}
+	f := j.frontier
+	f.By = []frontier.Kind{kind}
+	if len(o.costs) > 0 {
+		f.OwnName, _, _ = strings.Cut(o.costs[0], "=")
+	}
+	if o.table != nil {
+		f.CPU, f.Threads = o.table.Machine.CPU, o.table.Machine.Threads
+	}
+	o.frontier = &f
+	return nil
+}
+
+// openCosts lists the costs that can be named: exact ones, those of a latency
+// table, one's own.
+func (o *searchOptions) openCosts(n *supernet.Network) ([]cost.Cost, error) {
+	costs := cost.Exact()
+	file := o.latency
+	if file == "" {
+		file = filepath.Join(o.judging.run, latencyFile)
+		if _, err := os.Stat(file); err != nil {
+			file = ""
+		}
+	}
+	if file != "" {
+		t, err := cost.Open(file)
+		if err != nil {
+			return nil, failed(err)
+		}
+		if err := t.Covers(cost.ThisMachine(t.Machine.Threads)); err != nil {
+			return nil, failed(err)
+		}
+		o.table = t
+		costs = append(costs, t.Costs()...)
+	}
+	for _, flag := range o.costs {
+		name, file, ok := strings.Cut(flag, "=")
+		if !ok {
+			return nil, fmt.Errorf("--cost %q; want NAME=FILE.csv", flag)
+		}
+		for _, c := range costs {
+			if c.Name() == name {
+				return nil, fmt.Errorf("--cost %s: there is a cost of that name already", name)
+			}
+		}
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, failed(err)
+		}
+		c, err := cost.ReadCSV(name, f, n)
+		f.Close()
+		if err != nil {
+			return nil, failed(fmt.Errorf("%w (%s)", err, file))
+		}
+		costs = append(costs, c)
+	}
+	return costs, nil
+}
+
+func (o *searchOptions) search(ctx context.Context, cmd *cobra.Command, j *judging) error {
+	stderr := cmd.ErrOrStderr()
+	file := filepath.Join(o.out, frontierFile)
+	if o.fresh {
+		if err := os.Remove(o.options.State); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return failed(err)
+		}
+	}
+	// Statistics of what an interrupted search has judged are in its frontier.
+	if old, err := frontier.Open(file, o.options.Network); err == nil && old.Weights == o.frontier.Weights {
+		o.options.Recall = func(s supernet.Subnet) *weights.Statistics {
+			if i := old.Index(s); i >= 0 {
+				return old.Points[i].Statistics
+			}
+			return nil
+		}
+	}
+	fmt.Fprintf(stderr, "searching %s by %s on %d %s images: %s, %d evaluations, budget %s\n",
+		o.options.Network.Name(), o.by, j.images, j.on, o.strategy, o.evaluations, o.options.Budget)
+	if isTerminal(stderr) {
+		o.bar = progressbar.NewOptions(o.evaluations, progressbar.OptionSetWriter(stderr), progressbar.OptionShowCount(),
+			progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetPredictTime(true), progressbar.OptionSetWidth(20), progressbar.OptionClearOnFinish())
+	}
+	var saving error
+	line := time.Now()
+	o.options.Observe = func(p search.Progress) {
+		text := fmt.Sprintf("frontier %d  hypervolume %.4f", len(p.Frontier), p.Hypervolume)
+		if p.Quality != nil {
+			text += fmt.Sprintf("  predictor τ %.2f", p.Quality.Kendall)
+		}
+		if o.bar != nil {
+			o.bar.Describe(text)
+			_ = o.bar.Set(p.Evaluations)
+		} else if time.Since(line) >= quiet {
+			line = time.Now()
+			fmt.Fprintf(stderr, "%d/%d  %s\n", p.Evaluations, p.Total, text)
+		}
+		// The file holds all that was recalled already.
+		if p.Added && !p.Recalled && saving == nil {
+			saving = o.save(file, p.Frontier)
+		}
+	}
+	r, err := search.Run(ctx, o.options)
+	if o.bar != nil {
+		_ = o.bar.Clear()
+	}
+	if errors.Is(err, search.ErrInfeasible) || r == nil {
+		return failed(err)
+	}
+	if err := errors.Join(saving, o.finish(file, r)); err != nil {
+		return failed(err)
+	}
+	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return stopped{fmt.Errorf("search: interrupted after %s; %s holds the frontier so far; run the same command again to go on", plural(r.Evaluations, "evaluation"), file)}
+	}
+	if err != nil {
+		return failed(err)
+	}
+	if o.asJSON {
+		return failed(o.writeResult(cmd.OutOrStdout(), r))
+	}
+	return failed(o.print(cmd.OutOrStdout(), r, file))
+}
+
+// save writes the frontier file.
+func (o *searchOptions) save(file string, points []frontier.Point) error {
+	o.frontier.Points = points
+	return o.frontier.Save(file)
+}
+
+// finish writes what a search found, if it found anything.
+func (o *searchOptions) finish(file string, r *search.Result) error {
+	if len(r.Frontier) == 0 {
+		return nil
+	}
+	if err := o.save(file, r.Frontier); err != nil {
+		return err
+	}
+	chart := r.Chart(o.options.Network.Name(), o.options.By, o.options.Budget, o.amounts...)
+	return writeFile(filepath.Join(o.out, frontierPicture), chart.WriteSVG)
+}
+
+// bestAt is the best subnetwork for an amount.
+type bestAt struct {
+	Most   float64          `json:"most"`
+	Subnet *supernet.Subnet `json:"subnet"` // null: none is that cheap
+}
+
+func (o *searchOptions) writeResult(w io.Writer, r *search.Result) error {
+	at := []bestAt{}
+	for _, most := range o.amounts {
+		b := bestAt{Most: most}
+		if p, ok := r.Best(most); ok {
+			b.Subnet = &p.Subnet
+		}
+		at = append(at, b)
+	}
+	return writeJSON(w, struct {
+		Strategy    string             `json:"strategy"`
+		Seed        uint64             `json:"seed"`
+		Budget      string             `json:"budget"`
+		Evaluations int                `json:"evaluations"`
+		Exhausted   bool               `json:"exhausted"`
+		Hypervolume float64            `json:"hypervolume"`
+		Reference   search.Reference   `json:"reference"`
+		Predictor   *search.Quality    `json:"predictor,omitempty"`
+		At          []bestAt           `json:"at,omitempty"`
+		Frontier    *frontier.Frontier `json:"frontier"`
+	}{o.strategy, o.seed, o.options.Budget.String(), r.Evaluations, r.Exhausted, r.Hypervolume, r.Reference, r.Quality, at, o.frontier})
+}
+
+func (o *searchOptions) print(w io.Writer, r *search.Result, file string) error {
+	if err := o.frontier.WriteTable(w); err != nil {
+		return err
+	}
+	if len(o.amounts) > 0 {
+		fmt.Fprintln(w)
+		t := newTable(w, "AT MOST", "ACCURACY", "SUBNETWORK")
+		for _, most := range o.amounts {
+			p, ok := r.Best(most)
+			if !ok {
+				t.row(cost.Format(o.by, most), "-", "none is that cheap")
+				continue
+			}
+			t.row(cost.Format(o.by, most), fmt.Sprintf("%.2f ± %.2f %%", 100*p.Accuracy, 100*p.Error()), p.Subnet.String())
+		}
+		if err := t.flush(); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(w, "\n%s, hypervolume %.4f (within %s %s)\n", plural(r.Evaluations, "evaluation"), r.Hypervolume, o.by, cost.Format(o.by, r.Reference.Cost))
+	if q := r.Quality; q != nil {
+		fmt.Fprintf(w, "a predictor orders subnetworks it has not seen with Kendall's τ %.3f, Spearman's ρ %.3f, error %.2f %%\n", q.Kendall, q.Spearman, 100*q.Error)
+	}
+	if r.Exhausted {
+		fmt.Fprintln(w, "every subnetwork that could be found within the budget was judged")
+	}
+	_, err := fmt.Fprintf(w, "wrote %s and %s\n", file, filepath.Join(o.out, frontierPicture))
+	return err
+}
+
+// trainsDepths tells whether a training method trains depths: search varies only
+// what was trained.
+func trainsDepths(r *train.Recipe) bool { return r.Method.Name == "ofa" }
