@@ -17,25 +17,12 @@ type answer struct {
 	statistics      *weights.Statistics
 }
 
-// judge asks the judge about candidates, none of which was judged before, and takes
-// the answers in their order. It judges no more than are left.
+// judge finds out about candidates, none of which was judged before, and takes the
+// answers in the candidates' order, each as soon as those before it are there. It
+// judges no more than are left. After an error, what was answered before it is taken
+// too.
 func (r *runner) judge(ctx context.Context, list []candidate) error {
 	list = list[:min(len(list), r.left())]
-	answers, err := r.ask(ctx, list)
-	for i, c := range list {
-		if answers[i] == nil {
-			continue // interrupted
-		}
-		if e := r.take(c, *answers[i]); e != nil {
-			return e
-		}
-	}
-	return err
-}
-
-// ask gets answers from the state file or from the judge, several at a time. What
-// the judge answered before an error is kept.
-func (r *runner) ask(ctx context.Context, list []candidate) ([]*answer, error) {
 	answers := make([]*answer, len(list))
 	var missing []int
 	for i, c := range list {
@@ -46,13 +33,37 @@ func (r *runner) ask(ctx context.Context, list []candidate) ([]*answer, error) {
 			missing = append(missing, i)
 		}
 	}
+	next := 0
+	flush := func() {
+		for ; next < len(list) && answers[next] != nil; next++ {
+			r.take(list[next], *answers[next])
+		}
+	}
+	flush()
 	if len(missing) == 0 {
-		return answers, ctx.Err()
+		return ctx.Err()
 	}
 	// From here on somebody may save the frontier.
-	if err := r.recallAll(ctx); err != nil {
-		return answers, err
+	err := r.recallAll(ctx)
+	if err == nil {
+		err = r.ask(ctx, list, missing, func(i int, a answer) error {
+			answers[i] = &a
+			err := r.state.add(list[i].subnet, a.correct, a.images)
+			flush()
+			return err
+		})
 	}
+	for ; next < len(list); next++ { // interrupted: there may be gaps
+		if answers[next] != nil {
+			r.take(list[next], *answers[next])
+		}
+	}
+	return err
+}
+
+// ask asks the judge, several candidates at a time, and calls got with each answer
+// as it comes, one call at a time.
+func (r *runner) ask(ctx context.Context, list []candidate, missing []int, got func(i int, a answer) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var mu sync.Mutex
@@ -71,12 +82,11 @@ func (r *runner) ask(ctx context.Context, list []candidate) ([]*answer, error) {
 			if err == nil && (images < 1 || correct < 0 || correct > images) {
 				err = fmt.Errorf("%d of %d images right", correct, images)
 			}
-			mu.Lock()
 			if err == nil {
-				answers[i] = &answer{correct, images, t}
-				err = r.state.add(list[i].subnet, correct, images)
+				mu.Lock()
+				err = got(i, answer{correct, images, t})
+				mu.Unlock()
 			}
-			mu.Unlock()
 			if err != nil {
 				cancel(fmt.Errorf("search: %s: %w", list[i].subnet, err))
 				return
@@ -88,14 +98,11 @@ func (r *runner) ask(ctx context.Context, list []candidate) ([]*answer, error) {
 		group.Go(work)
 	}
 	group.Wait()
-	return answers, context.Cause(ctx)
+	return context.Cause(ctx)
 }
 
 // take inserts an answer into the frontier.
-func (r *runner) take(c candidate, a answer) error {
-	if r.seen[c.subnet] {
-		return fmt.Errorf("search: %s is judged twice", c.subnet) // a mistake in this package
-	}
+func (r *runner) take(c candidate, a answer) {
 	r.seen[c.subnet] = true
 	p := frontier.Judged(c.subnet, a.correct, a.images, c.costs, nil)
 	r.judged = append(r.judged, individual{c, p})
@@ -113,7 +120,6 @@ func (r *runner) take(c candidate, a answer) error {
 			Frontier: r.front, Hypervolume: r.hypervolume(r.front), Quality: r.quality,
 		})
 	}
-	return nil
 }
 
 // fresh tells whether a subnetwork was neither judged nor is among others.

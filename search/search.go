@@ -48,10 +48,11 @@ type Options struct {
 	Strategy    Strategy // "": Guided
 	Evaluations int      // subnetworks to judge; 0: 200
 	Seed        uint64
-	// Depths varies depths too; set it where the training method trained them.
-	Depths bool
-	// Sampler draws the candidates of Random; nil: uniform ratios for every group,
-	// and depths if Depths is set.
+	// Depths is how many of the last blocks of a stage may be left out, as the training
+	// method trained it; 0: none, depths are fixed. See sampling.Stages.
+	Depths int
+	// Sampler draws the candidates of Random; nil: uniform ratios for every group, and
+	// depths uniform too.
 	Sampler sampling.Sampler
 	// Population of Evolution; 0: 40. Half as many children are judged in each
 	// generation.
@@ -164,6 +165,9 @@ func (o *Options) fill() error {
 		if *f.value < f.least || *f.value > 1<<20 {
 			return fmt.Errorf("search: %d %s; want %d to %d", *f.value, f.name, f.least, 1<<20)
 		}
+	}
+	if o.Depths < 0 {
+		return fmt.Errorf("search: %d blocks of a stage to be left out; want 0 or more", o.Depths)
 	}
 	if o.Mutation == 0 {
 		o.Mutation = 0.1

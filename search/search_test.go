@@ -118,14 +118,32 @@ func TestStrategies(t *testing.T) {
 func TestDepths(t *testing.T) {
 	n := network(t, mobilenet)
 	for _, strategy := range Strategies() {
-		o := Options{Network: n, Judge: newSynthetic(n, 500), Strategy: strategy, Evaluations: 40, Depths: true, Budget: parse(t, "macs<=25M")}
+		o := Options{Network: n, Judge: newSynthetic(n, 500), Strategy: strategy, Evaluations: 40, Depths: 2, Budget: parse(t, "macs<=25M")}
 		r, err := Run(context.Background(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		checkResult(t, n, o, r)
-		if !slices.ContainsFunc(r.Judged, func(p frontier.Point) bool { _, without, _ := n.Widths(p.Subnet); return without != nil }) {
-			t.Errorf("%s: no subnetwork leaves out a block", strategy)
+		most := 0
+		for _, p := range r.Judged {
+			_, without, err := n.Widths(p.Subnet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, stage := range sampling.Stages(n) {
+				left := 0
+				for i, b := range stage {
+					if slices.Contains(without, b) {
+						left++
+					} else if left > 0 {
+						t.Errorf("%s: %s keeps block %d of a stage after one that it leaves out", strategy, p.Subnet, i)
+					}
+				}
+				most = max(most, left)
+			}
+		}
+		if most != 2 {
+			t.Errorf("%s: at most %d blocks of a stage are left out; want 2", strategy, most)
 		}
 	}
 }
@@ -396,6 +414,7 @@ func TestBadOptions(t *testing.T) {
 		{Network: n, Judge: judge, Evaluations: -1},
 		{Network: n, Judge: judge, Population: 2},
 		{Network: n, Judge: judge, Mutation: 2},
+		{Network: n, Judge: judge, Depths: -1},
 		{Network: n, Judge: judge, Reference: Reference{Cost: -1}},
 		{Network: n, Judge: judge, Reference: Reference{Cost: 1, Accuracy: 1}},
 		{Network: n, Judge: judge, Input: supernet.Shape{Channels: 7, Height: 1, Width: 1}},

@@ -32,17 +32,16 @@ func (e *InfeasibleError) Error() string {
 func (e *InfeasibleError) Unwrap() error { return ErrInfeasible }
 
 // space is all that a search may choose, and what each choice costs. A choice is a
-// gene for every width group, its ratio, and for every stage, the share of its
-// blocks that are left out, the last ones first.
+// gene for every width group, its ratio, and for every stage, how many of the blocks
+// that may be are left out, as a share, the last ones first.
 type space struct {
 	network *supernet.Network
 	input   supernet.Shape
 	low     float64 // smallest ratio
 	groups  []supernet.Group
-	stages  [][]int // none if depths are fixed
+	stages  [][]int // the last blocks of each, which may be left out; none if depths are fixed
 	budget  cost.Budget
 	costs   []cost.Cost // all that matter, none twice; the first is the one to trade for
-	caps    [][]float64 // by cost
 	by      frontier.Kind
 	own     int // which of costs is the user's own; -1: none
 
@@ -63,20 +62,15 @@ type candidate struct {
 func newSpace(o *Options) (*space, error) {
 	n := o.Network
 	s := &space{network: n, input: o.Input, low: n.Elastic().MinRatio, groups: n.Groups(), budget: o.Budget, sampler: o.Sampler, own: -1}
-	if o.Depths {
-		s.stages = sampling.Stages(n)
+	if o.Depths > 0 {
+		for _, stage := range sampling.Stages(n) {
+			s.stages = append(s.stages, stage[max(0, len(stage)-o.Depths):])
+		}
 	}
 	if s.sampler == nil {
-		s.sampler = sampling.PerGroup(n)
-		if o.Depths {
-			most := 0
-			for _, stage := range s.stages {
-				most = max(most, len(stage))
-			}
-			var err error
-			if s.sampler, err = sampling.Depths(n, most, s.sampler); err != nil {
-				return nil, err
-			}
+		var err error
+		if s.sampler, err = sampling.Depths(n, o.Depths, sampling.PerGroup(n)); err != nil {
+			return nil, err
 		}
 	}
 	all := append([]cost.Cost{o.By}, o.Costs...)

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -20,7 +21,6 @@ import (
 	"tips/search"
 	"tips/search/cost"
 	"tips/supernet"
-	"tips/train"
 	"tips/weights"
 )
 
@@ -79,7 +79,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted and saved.`,
 	f.StringVar(&o.strategy, "strategy", string(search.Guided), "random, evolution or guided")
 	f.IntVar(&o.evaluations, "evaluations", 200, "subnetworks to judge")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of everything left to chance")
-	f.BoolVar(&o.depths, "depths", false, "vary depths too (default if the training method trained them)")
+	f.IntVar(&o.depths, "depths", 0, "blocks of a stage that may be left out (default as the training method trained it)")
 	f.IntVar(&o.judging.threads, "threads", runtime.GOMAXPROCS(0), "threads")
 	f.BoolVar(&o.fresh, "fresh", false, "forget what an earlier search in the folder has judged")
 	f.BoolVar(&o.asJSON, "json", false, "write the results as JSON")
@@ -98,7 +98,8 @@ type searchOptions struct {
 	costs                        []string
 	evaluations                  int
 	seed                         uint64
-	depths, depthsGiven          bool
+	depths                       int
+	depthsGiven                  bool
 	fresh, asJSON                bool
 	table                        *cost.Table
 	options                      search.Options
@@ -111,10 +112,13 @@ func (o *searchOptions) run(cmd *cobra.Command, run string) error {
 	for _, f := range []struct {
 		name         string
 		value, least int
-	}{{"evaluations", o.evaluations, 1}, {"threads", o.judging.threads, 1}, {"images", o.judging.images, 0}, {"calibration", o.judging.calibration, 0}} {
+	}{{"evaluations", o.evaluations, 1}, {"threads", o.judging.threads, 1}, {"images", o.judging.images, 0}, {"calibration", o.judging.calibration, 0}, {"depths", o.depths, 0}} {
 		if f.value < f.least {
 			return fmt.Errorf("--%s %d; want %d or more", f.name, f.value, f.least)
 		}
+	}
+	if !slices.Contains(search.Strategies(), search.Strategy(o.strategy)) {
+		return fmt.Errorf("--strategy %q; want one of random, evolution, guided", o.strategy)
 	}
 	o.judging.run, o.depthsGiven = run, cmd.Flags().Changed("depths")
 	if o.out == "" {
@@ -249,8 +253,6 @@ func (o *searchOptions) search(ctx context.Context, cmd *cobra.Command, j *judgi
 			return nil
 		}
 	}
-	fmt.Fprintf(stderr, "searching %s by %s on %d %s images: %s, %d evaluations, budget %s\n",
-		o.options.Network.Name(), o.by, j.images, j.on, o.strategy, o.evaluations, o.options.Budget)
 	if isTerminal(stderr) {
 		o.bar = progressbar.NewOptions(o.evaluations, progressbar.OptionSetWriter(stderr), progressbar.OptionShowCount(),
 			progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetPredictTime(true), progressbar.OptionSetWidth(20), progressbar.OptionClearOnFinish())
@@ -258,6 +260,10 @@ func (o *searchOptions) search(ctx context.Context, cmd *cobra.Command, j *judgi
 	var saving error
 	line := time.Now()
 	o.options.Observe = func(p search.Progress) {
+		if p.Evaluations == 1 { // the budget is feasible
+			fmt.Fprintf(stderr, "searching %s by %s on %d %s images: %s, %d evaluations, budget %s\n",
+				o.options.Network.Name(), o.by, j.images, j.on, o.strategy, o.evaluations, o.options.Budget)
+		}
 		text := fmt.Sprintf("frontier %d  hypervolume %.4f", len(p.Frontier), p.Hypervolume)
 		if p.Quality != nil {
 			text += fmt.Sprintf("  predictor τ %.2f", p.Quality.Kendall)
@@ -372,7 +378,3 @@ func (o *searchOptions) print(w io.Writer, r *search.Result, file string) error 
 	_, err := fmt.Fprintf(w, "wrote %s and %s\n", file, filepath.Join(o.out, frontierPicture))
 	return err
 }
-
-// trainsDepths tells whether a training method trains depths: search varies only
-// what was trained.
-func trainsDepths(r *train.Recipe) bool { return r.Method.Name == "ofa" }

@@ -11,6 +11,7 @@ import (
 	"tips/frontier"
 	"tips/supernet"
 	"tips/train"
+	"tips/train/method"
 	"tips/weights"
 )
 
@@ -28,7 +29,7 @@ type judging struct {
 	identity string            // what its answers depend on
 	images   int               // that it judges by
 	on       string            // which those are
-	depths   bool              // the training method trained depths
+	depths   int               // blocks of a stage that training left out at most
 
 	executor          *train.CPU
 	calibration, test *dataset.Loader
@@ -52,7 +53,10 @@ func openJudging(o judgingOptions) (*judging, error) {
 	if o.weights == "" {
 		o.weights = filepath.Join(o.run, train.WeightsFile)
 	}
-	j := &judging{depths: trainsDepths(recipe)}
+	j := &judging{depths: method.Depths(recipe.Method.Name)}
+	if recipe.Method.Name == "static" {
+		return nil, failed(fmt.Errorf("search: %s was trained by method static, as one subnetwork; there are no others to find", o.run))
+	}
 	if j.set, err = weights.Open(o.weights, n); err != nil {
 		return nil, failed(err)
 	}

@@ -18,6 +18,18 @@ const (
 	ofaFirstPhase = 25.0 / (25 + 120)
 )
 
+// ofaDepths is how many blocks of a stage are left out at most.
+const ofaDepths = 2
+
+// Depths is how many of the last blocks of a stage the method of that name leaves
+// out at most: what a search among its subnetworks may vary beside their widths.
+func Depths(name string) int {
+	if name == "ofa" {
+		return ofaDepths
+	}
+	return 0
+}
+
 // ofaPhase is one phase of OFA's progressive shrinking.
 type ofaPhase struct {
 	until    int              // the step after its last
@@ -72,9 +84,9 @@ func newOFA(c Config) (Method, error) {
 	for _, p := range []ofaPhase{
 		{until: max(1, at(ofaFull)), networks: 1},
 		{until: at(ofaFull + (depthEnd-ofaFull)*ofaFirstPhase), networks: 2, draw: upTo(1, nil), before: []Action{Freeze}},
-		{until: at(depthEnd), networks: 2, draw: upTo(2, nil)},
-		{until: at(depthEnd + (1-depthEnd)*ofaFirstPhase), networks: 4, draw: upTo(2, oneSmaller), before: []Action{SortChannels}},
-		{until: c.Steps, networks: 4, draw: upTo(2, twoSmaller)},
+		{until: at(depthEnd), networks: 2, draw: upTo(ofaDepths, nil)},
+		{until: at(depthEnd + (1-depthEnd)*ofaFirstPhase), networks: 4, draw: upTo(ofaDepths, oneSmaller), before: []Action{SortChannels}},
+		{until: c.Steps, networks: 4, draw: upTo(ofaDepths, twoSmaller)},
 	} {
 		due = append(due, p.before...)
 		if p.until <= start {

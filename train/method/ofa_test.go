@@ -147,3 +147,16 @@ func TestShortOFA(t *testing.T) {
 		}
 	}
 }
+
+// TestTrainedDepths: search may leave out as many blocks as training did.
+func TestTrainedDepths(t *testing.T) {
+	for _, name := range Names() {
+		want := 0
+		if name == "ofa" {
+			want = 2
+		}
+		if got := Depths(name); got != want {
+			t.Errorf("%s leaves out %d blocks of a stage; want %d", name, got, want)
+		}
+	}
+}
