@@ -28,6 +28,10 @@ fuzz: ## every fuzz target for a minute
 	go test -run '^$$' -fuzz FuzzIDX -fuzztime 1m ./dataset
 	go test -run '^$$' -fuzz FuzzCIFAR -fuzztime 1m ./dataset
 	go test -run '^$$' -fuzz FuzzTinyAnnotations -fuzztime 1m ./dataset
+	go test -run '^$$' -fuzz FuzzRead -fuzztime 1m ./search/cost
+	go test -run '^$$' -fuzz FuzzCSV -fuzztime 1m ./search/cost
+	go test -run '^$$' -fuzz FuzzParseBudget -fuzztime 1m ./search/cost
+	go test -run '^$$' -fuzz FuzzState -fuzztime 1m ./search
 
 generate: ## the parts of docs/ that come from the program
 	go generate ./...

@@ -87,6 +87,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted and saved.`,
 	_ = cmd.MarkFlagFilename("weights", "safetensors")
 	_ = cmd.MarkFlagFilename("latency", "json")
 	_ = cmd.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions([]string{"guided", "evolution", "random"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.AddCommand(newSearchCompare())
 	return cmd
 }
 
