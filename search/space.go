@@ -135,7 +135,9 @@ func (s *space) candidate(sub supernet.Subnet) (candidate, error) {
 			}
 		}
 		if i == 0 {
-			c.cost = amount
+			if c.cost = amount; amount == 0 && s.by >= frontier.Latency { // which a frontier takes for unknown
+				return candidate{}, fmt.Errorf("search: %s of %s is 0; want more, to trade accuracy for it", kind.Name(), sub)
+			}
 		}
 		for j, limit := range s.budget {
 			if limit.Cost.Name() != kind.Name() {

@@ -88,5 +88,3 @@ func network(t testing.TB, name string) *supernet.Network {
 	}
 	return n
 }
-
-var fullNet supernet.Subnet

@@ -181,7 +181,9 @@ func (o *searchOptions) prepare(j *judging) error {
 	}
 	f := j.frontier
 	f.By = []frontier.Kind{kind}
-	if len(o.costs) > 0 {
+	if kind == frontier.Own {
+		f.OwnName = by.Name()
+	} else if len(o.costs) > 0 { // a frontier has room for one
 		f.OwnName, _, _ = strings.Cut(o.costs[0], "=")
 	}
 	if o.table != nil {
@@ -259,6 +261,8 @@ func (o *searchOptions) search(ctx context.Context, cmd *cobra.Command, j *judgi
 			progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetPredictTime(true), progressbar.OptionSetWidth(20), progressbar.OptionClearOnFinish())
 	}
 	var saving error
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	line := time.Now()
 	o.options.Observe = func(p search.Progress) {
 		if p.Evaluations == 1 { // the budget is feasible
@@ -278,17 +282,24 @@ func (o *searchOptions) search(ctx context.Context, cmd *cobra.Command, j *judgi
 		}
 		// The file holds all that was recalled already.
 		if p.Added && !p.Recalled && saving == nil {
-			saving = o.save(file, p.Frontier)
+			if saving = o.save(file, p.Frontier); saving != nil {
+				cancel()
+			}
 		}
 	}
 	r, err := search.Run(ctx, o.options)
 	if o.bar != nil {
 		_ = o.bar.Clear()
 	}
-	if errors.Is(err, search.ErrInfeasible) || r == nil {
+	switch {
+	case saving != nil:
+		return failed(saving)
+	case errors.Is(err, search.ErrOther):
+		return failed(fmt.Errorf("%w, or give --fresh or another --out", err))
+	case r == nil:
 		return failed(err)
 	}
-	if err := errors.Join(saving, o.finish(file, r)); err != nil {
+	if err := o.finish(file, r); err != nil {
 		return failed(err)
 	}
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
