@@ -75,15 +75,19 @@ func checkResult(t *testing.T, n *supernet.Network, o Options, r *Result) {
 
 func TestStrategies(t *testing.T) {
 	n := network(t, mobilenet)
+	evaluations := 44
+	if testing.Short() {
+		evaluations = 24
+	}
 	for _, strategy := range Strategies() {
 		for _, text := range []string{"", "macs<=30M", "macs<=9M", "params<=1M,memory<=400KiB,macs<=40M"} {
-			o := Options{Network: n, Judge: newSynthetic(n, 500), Strategy: strategy, Evaluations: 52, Budget: parse(t, text), Seed: 3}
+			o := Options{Network: n, Judge: newSynthetic(n, 500), Strategy: strategy, Evaluations: evaluations, Budget: parse(t, text), Seed: 3}
 			r, err := Run(context.Background(), o)
 			if err != nil {
 				t.Fatal(err)
 			}
 			checkResult(t, n, o, r)
-			if r.Evaluations != 52 || r.Exhausted {
+			if r.Evaluations != evaluations || r.Exhausted {
 				t.Errorf("%s, %q: %d evaluations, exhausted %v", strategy, text, r.Evaluations, r.Exhausted)
 			}
 			for _, p := range r.Judged {
@@ -91,7 +95,7 @@ func TestStrategies(t *testing.T) {
 					t.Errorf("%s: %s leaves out blocks, and nobody trained that", strategy, p.Subnet)
 				}
 			}
-			if r.Quality == nil || r.Quality.Points != 52 || r.Hypervolume <= 0 {
+			if r.Quality == nil || r.Quality.Points != evaluations || r.Hypervolume <= 0 {
 				t.Errorf("%s: quality %+v, hypervolume %v", strategy, r.Quality, r.Hypervolume)
 			}
 			if text != "macs<=30M" {
@@ -260,14 +264,17 @@ func (s *stopping) Accuracy(ctx context.Context, sub supernet.Subnet) (int, int,
 
 func TestResume(t *testing.T) {
 	n := network(t, mobilenet)
-	evaluations := 56
+	evaluations, interruptions := 56, []int{0, 1, 19, 43}
+	if testing.Short() {
+		evaluations, interruptions = 30, []int{1, 19}
+	}
 	for _, strategy := range Strategies() {
 		o := Options{Network: n, Judge: newSynthetic(n, 500), Strategy: strategy, Evaluations: evaluations, Budget: parse(t, "macs<=30M"), Identity: "weights and data"}
 		whole, err := Run(context.Background(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, after := range []int{0, 1, 19, 43} {
+		for _, after := range interruptions {
 			o.State = filepath.Join(t.TempDir(), "state")
 			judge := newSynthetic(n, 500)
 			ctx, cancel := context.WithCancel(context.Background())

@@ -133,7 +133,7 @@ func TestCompare(t *testing.T) {
 	seeds := []uint64{1, 2, 3, 4, 5}
 	evaluations := 400
 	if testing.Short() {
-		seeds, evaluations = seeds[:2], 200
+		seeds, evaluations = seeds[:1], 160
 	}
 	// Costs that Random hardly reaches, and accuracies too low to be of use, do not
 	// count.
