@@ -25,9 +25,6 @@ fuzz: ## every fuzz target for a minute
 	go test -run '^$$' -fuzz FuzzRecipe -fuzztime 1m -fuzzminimizetime 1s ./train
 	go test -run '^$$' -fuzz FuzzCheckpoint -fuzztime 1m -fuzzminimizetime 1s ./train
 	go test -run '^$$' -fuzz FuzzMetrics -fuzztime 1m -fuzzminimizetime 1s ./train
-	go test -run '^$$' -fuzz FuzzIDX -fuzztime 1m ./dataset
-	go test -run '^$$' -fuzz FuzzCIFAR -fuzztime 1m ./dataset
-	go test -run '^$$' -fuzz FuzzTinyAnnotations -fuzztime 1m ./dataset
 	go test -run '^$$' -fuzz FuzzRead -fuzztime 1m ./search/cost
 	go test -run '^$$' -fuzz FuzzCSV -fuzztime 1m ./search/cost
 	go test -run '^$$' -fuzz FuzzParseBudget -fuzztime 1m ./search/cost

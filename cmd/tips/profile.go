@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"tips/search/cost"
@@ -86,15 +85,11 @@ func (o *profileOptions) run(cmd *cobra.Command, model string) error {
 	if o.Meter, err = cost.OpenMeter(cost.PowercapRoot); err != nil {
 		energy = err.Error()
 	}
-	stderr := cmd.ErrOrStderr()
-	if isTerminal(stderr) {
-		bar := progressbar.NewOptions(1, progressbar.OptionSetWriter(stderr), progressbar.OptionSetDescription("measuring"),
-			progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish())
-		o.Progress = func(done, total int) {
-			bar.ChangeMax(total)
-			_ = bar.Set(done)
-		}
-		defer bar.Clear()
+	bar := countBar(cmd.ErrOrStderr(), 1, "runs")
+	defer bar.Clear()
+	o.Progress = func(done, total int) {
+		bar.ChangeMax(total)
+		_ = bar.Set(done)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"tips/frontier"
@@ -106,7 +105,6 @@ type searchOptions struct {
 	options                      search.Options
 	amounts                      []float64
 	frontier                     *frontier.Frontier
-	bar                          *progressbar.ProgressBar
 }
 
 func (o *searchOptions) run(cmd *cobra.Command, run string) error {
@@ -256,10 +254,7 @@ func (o *searchOptions) search(ctx context.Context, cmd *cobra.Command, j *judgi
 			return nil
 		}
 	}
-	if isTerminal(stderr) {
-		o.bar = progressbar.NewOptions(o.evaluations, progressbar.OptionSetWriter(stderr), progressbar.OptionShowCount(),
-			progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetPredictTime(true), progressbar.OptionSetWidth(20), progressbar.OptionClearOnFinish())
-	}
+	bar := countBar(stderr, o.evaluations, "")
 	var saving error
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -273,10 +268,9 @@ func (o *searchOptions) search(ctx context.Context, cmd *cobra.Command, j *judgi
 		if p.Quality != nil {
 			text += fmt.Sprintf("  predictor τ %.2f", p.Quality.Kendall)
 		}
-		if o.bar != nil {
-			o.bar.Describe(text)
-			_ = o.bar.Set(p.Evaluations)
-		} else if time.Since(line) >= quiet {
+		bar.Describe(text)
+		_ = bar.Set(p.Evaluations)
+		if !isTerminal(stderr) && time.Since(line) >= quiet {
 			line = time.Now()
 			fmt.Fprintf(stderr, "%d/%d  %s\n", p.Evaluations, p.Total, text)
 		}
@@ -288,9 +282,7 @@ func (o *searchOptions) search(ctx context.Context, cmd *cobra.Command, j *judgi
 		}
 	}
 	r, err := search.Run(ctx, o.options)
-	if o.bar != nil {
-		_ = o.bar.Clear()
-	}
+	_ = bar.Clear()
 	switch {
 	case saving != nil:
 		return failed(saving)

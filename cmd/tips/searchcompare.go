@@ -10,9 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
-	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"tips/search"
@@ -113,16 +111,13 @@ func (o *compareOptions) run(cmd *cobra.Command, run string) error {
 		}
 		c.Search.Reference = search.Reference{Cost: full, Accuracy: o.accuracy}
 	}
-	if stderr := cmd.ErrOrStderr(); isTerminal(stderr) {
-		bar := progressbar.NewOptions(1, progressbar.OptionSetWriter(stderr), progressbar.OptionShowCount(),
-			progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetWidth(20), progressbar.OptionClearOnFinish())
-		defer bar.Clear()
-		now := 0
-		c.Observe = func(run, of int) { now = run; bar.ChangeMax(of * o.evaluations) }
-		c.Search.Observe = func(p search.Progress) {
-			bar.Describe(fmt.Sprintf("search %d  hypervolume %.4f", now+1, p.Hypervolume))
-			_ = bar.Set(now*o.evaluations + p.Evaluations)
-		}
+	bar := countBar(cmd.ErrOrStderr(), 1, "")
+	defer bar.Clear()
+	now := 0
+	c.Observe = func(run, of int) { now = run; bar.ChangeMax(of * o.evaluations) }
+	c.Search.Observe = func(p search.Progress) {
+		bar.Describe(fmt.Sprintf("search %d  hypervolume %.4f", now+1, p.Hypervolume))
+		_ = bar.Set(now*o.evaluations + p.Evaluations)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
