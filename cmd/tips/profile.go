@@ -45,7 +45,8 @@ are repeated and put aside, as far as there are others.`,
 	f.IntVar(&o.size, "size", 0, "height and width of the input (default the network's own)")
 	f.IntVar(&o.Threads, "threads", 1, "threads that networks run with")
 	f.IntVar(&o.Subnets, "subnets", 60, "subnetworks to measure steps in")
-	f.IntVar(&o.Runs, "runs", 20, "runs of each")
+	f.IntVar(&o.Runs, "runs", 20, "runs of each, at least")
+	f.DurationVar(&o.Time, "time", 20*time.Second, "time to measure for, at least")
 	f.IntVar(&o.Checked, "check", 50, "other subnetworks to check predictions with")
 	f.BoolVar(&o.Depths, "depths", false, "subnetworks of all depths")
 	f.Uint64Var(&o.Seed, "seed", 1, "seed of the subnetworks")
@@ -73,6 +74,9 @@ func (o *profileOptions) run(cmd *cobra.Command, model string) error {
 			return fmt.Errorf("--%s %d; want 1 or more", f.name, f.value)
 		}
 	}
+	if o.Time <= 0 {
+		return fmt.Errorf("--time %v; want more than 0", o.Time)
+	}
 	n, err := openModel(model)
 	if err != nil {
 		return err
@@ -85,12 +89,10 @@ func (o *profileOptions) run(cmd *cobra.Command, model string) error {
 	if o.Meter, err = cost.OpenMeter(cost.PowercapRoot); err != nil {
 		energy = err.Error()
 	}
-	bar := countBar(cmd.ErrOrStderr(), 1, "runs")
+	const parts = 1000
+	bar := countBar(cmd.ErrOrStderr(), parts, "measuring")
 	defer bar.Clear()
-	o.Progress = func(done, total int) {
-		bar.ChangeMax(total)
-		_ = bar.Set(done)
-	}
+	o.Progress = func(share float64) { _ = bar.Set(int(parts * share)) }
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	table, report, err := cost.Profile(ctx, o.ProfileOptions)

@@ -22,17 +22,21 @@ type ProfileOptions struct {
 	Threads int            // 0: 1
 	Depths  bool           // subnetworks of all depths too
 	Subnets int            // that steps are measured in; 0: 60
-	Runs    int            // of each, measured; 0: 20
+	Runs    int            // of each, measured, at least; 0: 20
+	Time    time.Duration  // to measure for, at least; 0: 20 s, so that what disturbs the machine now and then does so for all alike
 	Checked int            // other subnetworks that the table is checked against; 0: 50
 	Seed    uint64
 	Meter   *Meter // measures energy too; nil: none
 
-	Progress func(done, total int) // may be nil
+	Progress func(share float64) // is told how much is done, 0 to 1; may be nil
 }
 
 func (o *ProfileOptions) fill() error {
 	if o.Input == (supernet.Shape{}) {
 		o.Input = o.Network.Input()
+	}
+	if o.Time == 0 {
+		o.Time = 20 * time.Second
 	}
 	for _, f := range []struct {
 		value     *int
@@ -187,22 +191,29 @@ const (
 
 func (p *profiler) measure(ctx context.Context) error {
 	visits := (p.Runs + visit - 1) / visit
-	total := visits * len(p.programs)
-	for v := range patience * visits {
+	began := time.Now()
+	for v := 0; ; v++ {
+		elapsed := time.Since(began)
+		lacking := 0 // subnetworks without enough undisturbed runs
+		for i := range p.programs {
+			if p.whole[i].quiet() < p.Runs {
+				lacking++
+			}
+		}
+		if elapsed >= p.Time && v >= visits && (lacking == 0 || v >= patience*visits) {
+			return nil
+		}
 		for i := range p.programs {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if p.whole[i].quiet() >= p.Runs {
-				continue
-			}
 			p.visit(i)
 			if p.Progress != nil {
-				p.Progress(min(v*len(p.programs)+i+1, total), total)
+				runs := (float64(v) + float64(i)/float64(len(p.programs))) / float64(visits)
+				p.Progress(min(1, runs, time.Since(began).Seconds()/p.Time.Seconds()))
 			}
 		}
 	}
-	return nil
 }
 
 // visit measures a few runs of a program: steps of those that the table is made
