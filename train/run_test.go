@@ -249,7 +249,7 @@ type breaking struct {
 
 func (b *breaking) Step(ctx context.Context, s Step) (Outcome, error) {
 	if b.step++; b.step > b.at {
-		return Outcome{}, &NotFiniteError{2, s.Lessons[2].Subnet, math.NaN()}
+		return Outcome{}, &NotFiniteError{Lesson: 2, Subnet: s.Lessons[2].Subnet, Value: math.NaN()}
 	}
 	return b.Executor.Step(ctx, s)
 }
