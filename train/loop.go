@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"time"
 
 	"tips/dataset"
@@ -38,7 +39,8 @@ type trainer struct {
 	Position
 	lock    *os.File // of the folder
 	metrics *metricsLog
-	saved   *Checkpoint // the last one, without its state
+	saved   *Checkpoint    // the last one, without its state
+	probe   *dataset.Batch // what weights are tried on before they are saved; nil before the first time
 	savedAt time.Time
 	worked  time.Time // up to when Seconds counts
 	first   int       // step that this process began with
@@ -283,7 +285,49 @@ func (t *trainer) saveIfDue(ctx context.Context) error {
 	default:
 		return nil
 	}
+	if err := t.tryWeights(ctx); err != nil {
+		return err
+	}
 	return t.save()
+}
+
+// probeImages are as many as tell finite from not, and few enough to be kept.
+const probeImages = 64
+
+// tryWeights refuses weights that no run could go on from: what the last update
+// made of them nobody has seen yet, and they would take the place of a checkpoint
+// that is good. It does not end early for ctx: what is saved on an interruption is
+// tried too.
+func (t *trainer) tryWeights(ctx context.Context) error {
+	if t.Step == 0 {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	if t.probe == nil {
+		for batch, err := range t.calibration.Epoch(ctx, 0, 0) {
+			if err != nil {
+				return fmt.Errorf("train: %w", err)
+			}
+			n := min(batch.N, probeImages)
+			t.probe = &dataset.Batch{
+				N: n, Labels: slices.Clone(batch.Labels[:n]),
+				Images: slices.Clone(batch.Images[:n*(len(batch.Images)/batch.N)]), // the loader's are its own
+			}
+			break
+		}
+	}
+	subs := []supernet.Subnet{{}, t.network.Smallest()}
+	losses, err := t.executor.Losses(ctx, t.probe, subs)
+	if err != nil {
+		return fmt.Errorf("train: %w", err)
+	}
+	for i, l := range losses {
+		if !finite(l) {
+			bad := &NotFiniteError{Lesson: i, Subnet: subs[i], Value: l}
+			return fmt.Errorf("train: after step %d: %w; the last good checkpoint is %s, of step %d", t.Step, bad, t.file(CheckpointFile), t.saved.Step)
+		}
+	}
+	return nil
 }
 
 // save writes a checkpoint.

@@ -277,6 +277,45 @@ func TestExplodingRun(t *testing.T) {
 	}
 }
 
+// TestDeadWeightsAreNotSaved: a checkpoint after every step, and the one that is
+// left is one that a loss can be had of, however the run went on after it.
+func TestDeadWeightsAreNotSaved(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Run(context.Background(), Options{Recipe: tiny(t, "sgd.rate=1e5", "checkpoint.steps=1"), Out: dir})
+	var bad *NotFiniteError
+	if !errors.As(err, &bad) {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, CheckpointFile)
+	c, err2 := OpenCheckpoint(name, nil)
+	if err2 != nil {
+		t.Fatal(err2)
+	}
+	want := fmt.Sprintf("train: after step %d: the loss of subnetwork %v is %v; the last good checkpoint is %s, of step %d", c.Step+1, bad.Subnet, bad.Value, name, c.Step)
+	if c.Step == 0 || err.Error() != want {
+		t.Errorf("%v; want %s", err, want)
+	}
+	n := c.State.Weights.Network
+	cpu := newTestCPU(t, n, Settings{}, c.State)
+	subs := []supernet.Subnet{{}, n.Smallest()}
+	losses, err := cpu.Losses(context.Background(), randomBatch(n, 32, 1), subs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, l := range losses {
+		if !finite(l) {
+			t.Errorf("the loss of subnetwork %v of the checkpoint is %v", subs[i], l)
+		}
+	}
+
+	// The same where it is an interruption that saves, at the step that did it.
+	again := t.TempDir()
+	_, err = Run(context.Background(), Options{Recipe: tiny(t, "sgd.rate=1e5"), Out: again, StopAfter: c.Step + 1})
+	if !errors.As(err, &bad) || !strings.HasSuffix(err.Error(), ", of step 0") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestDivergedJudgement: a method that asks for losses finds out first; the
 // message names the checkpoint all the same.
 func TestDivergedJudgement(t *testing.T) {
