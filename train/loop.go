@@ -59,9 +59,10 @@ func (t *trainer) loop(ctx context.Context) error {
 		if t.Step == t.steps {
 			return nil
 		}
-		// An interrupted step would have to be forgotten, with all that the method
-		// thought of it: it is finished instead.
-		if err := t.takeStep(context.WithoutCancel(ctx)); err != nil {
+		if err := t.takeStep(ctx); err != nil {
+			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+				continue // nothing has happened; the hooks save and stop
+			}
 			var bad *NotFiniteError
 			if errors.As(err, &bad) {
 				return fmt.Errorf("train: step %d, epoch %d: %w; the last good checkpoint is %s, of step %d", t.Step, t.epoch()+1, bad, t.file(CheckpointFile), t.saved.Step)
@@ -85,16 +86,21 @@ func (t *trainer) chance(stream uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(t.recipe.Seed, stream+uint64(t.Step)))
 }
 
-// takeStep plans a step, has it done, and takes it down.
+// takeStep plans a step, has it done, and takes it down. When ctx is cancelled a
+// review is left, as if it had not begun: late in a run it takes as long as many
+// steps.
 func (t *trainer) takeStep(ctx context.Context) error {
-	batch, err := t.nextBatch(ctx)
-	if err != nil {
-		return err
-	}
 	if tau := t.method.Interval(); tau > 0 && t.Step%tau == 0 {
 		if err := t.method.Review(ctx, t.Step, t.chance(viewStream), validation{t}); err != nil {
 			return err
 		}
+	}
+	// An interrupted step would have to be forgotten, with all that the method
+	// thought of it: it is finished instead.
+	ctx = context.WithoutCancel(ctx)
+	batch, err := t.nextBatch(ctx)
+	if err != nil {
+		return err
 	}
 	plan, err := t.method.Step(ctx, t.Step, t.chance(stepStream), judge{t.executor, batch})
 	if err != nil {
@@ -367,6 +373,10 @@ func (t *trainer) stopIfTold(ctx context.Context) error {
 	if !t.told(ctx) || t.Step == t.steps && ctx.Err() == nil {
 		return nil
 	}
+	return t.interrupted()
+}
+
+func (t *trainer) interrupted() error {
 	return &InterruptedError{Step: t.Step, Steps: t.steps, Checkpoint: t.file(CheckpointFile)}
 }
 

@@ -105,8 +105,8 @@ func (e *InterruptedError) Error() string {
 }
 
 // Run carries out a recipe, from its start or from the checkpoint in the folder of
-// results. When ctx is cancelled it finishes the step under way, saves a
-// checkpoint, and returns an *InterruptedError.
+// results. When ctx is cancelled it finishes the step under way, but for a
+// review of the method before it, saves a checkpoint, and returns an *InterruptedError.
 func Run(ctx context.Context, o Options) (*Summary, error) {
 	t, err := prepare(o)
 	if err != nil {
@@ -314,6 +314,9 @@ func (t *trainer) resume() (bool, error) {
 func (t *trainer) finish(ctx context.Context) error {
 	set, err := t.calibrated(ctx)
 	if err != nil {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return t.interrupted() // the last checkpoint has all steps; it goes on to here
+		}
 		return err
 	}
 	if err := t.options.write(t.file(WeightsFile), set.Write); err != nil {
