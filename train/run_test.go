@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -213,20 +212,19 @@ func TestBadRuns(t *testing.T) {
 		"batch=500":                "holdout",
 		"epochs=0":                 "epochs: 0; want",
 		"network=./missing.json":   "missing.json",
-		"method={name: joslim, loss: own}\nholdout: 0":        "",
+		"method={name: joslim, loss: own}\nholdout=0":         "judges widths on images it does not train on: holdout is 0; want some, as in --set holdout=5000",
+		"average=0.9\nmethod={name: ds-net, loss: own}":       "average is 0.9, and method ds-net with loss own learns from an average of decay 0.997; want 0 or 0.997",
+		"average=0.997\nmethod={name: ds-net, loss: own}":     "-",
+		"average=0.9\nmethod={name: ds-net, loss: paper}":     "-",
 		"method={name: static, subnet: \"nowhere\"}":          "method.subnet",
 		"method={name: static, loss: paper, subnet: \"0.5\"}": "-",
 	} {
 		r := tiny(t, "epochs=1")
-		key, value, _ := strings.Cut(change, "=")
-		if value, more, two := strings.Cut(value, "\n"); two {
+		for line := range strings.SplitSeq(change, "\n") {
+			key, value, _ := strings.Cut(line, "=")
 			if err := r.Set(key, value); err != nil {
 				t.Fatal(err)
 			}
-			r.Holdout, _ = strconv.Atoi(strings.TrimPrefix(more, "holdout: "))
-			want = "judges widths on images it does not train on: holdout is 0"
-		} else if err := r.Set(key, value); err != nil {
-			t.Fatal(err)
 		}
 		_, err := Run(context.Background(), Options{Recipe: r, Out: t.TempDir()})
 		if want == "-" {
