@@ -85,16 +85,23 @@ func TestInterruptedRunsGoOn(t *testing.T) {
 			}
 			whole, parts := t.TempDir(), t.TempDir()
 			run(t, Options{Recipe: r, Out: whole})
-			stops := 0
+			stops, judging := 0, 0
 			for ; ; stops++ {
 				ctx, cancel := context.WithCancel(context.Background())
-				o := Options{Recipe: r, Out: parts, StopAfter: 5}
-				if stops%2 == 1 {
-					o.StopAfter = 0
+				o := Options{Recipe: r, Out: parts}
+				switch stops % 3 {
+				case 0:
+					o.StopAfter = 5
+				case 1:
 					o.Observer = &log{at: func(step int) {
 						if step%4 == 3 || (step+1)%11 == 0 { // also just before an evaluation
 							cancel()
 						}
+					}}
+				case 2:
+					o.Observer = &log{evaluating: func() {
+						judging++
+						cancel()
 					}}
 				}
 				_, err := Run(ctx, o)
@@ -107,8 +114,8 @@ func TestInterruptedRunsGoOn(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if stops < 4 {
-				t.Errorf("%d interruptions", stops)
+			if stops < 4 || judging == 0 {
+				t.Errorf("%d interruptions, %d of them of evaluations", stops, judging)
 			}
 			wantSameRun(t, whole, parts)
 		})
