@@ -181,6 +181,10 @@ func TestSetKeys(t *testing.T) {
 		{"sgd.rate", "", "a key without a value"},
 		{"sgd.rate", "1\nepochs: 3", "several lines"},
 		{"sgd.rate", "x", `"x"; want a number`},
+		{"evaluate.subnets", "full", `evaluate.subnets=full: "full"; want a list, as in [full, smallest]`},
+		{"schedule.drops", "3", `"3"; want a list, as in [60, 80]`},
+		{"augment.mean", "0.5", `"0.5"; want a list, as in [0.5]`},
+		{"method", "tips", `"tips"; want keys with values`},
 		{"seed", "-1", "want a whole number, 0 or more"},
 		{"epochs", "1e30", "want a whole number"},
 	} {
