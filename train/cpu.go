@@ -49,33 +49,60 @@ func (c *CPU) Step(ctx context.Context, s Step) (Outcome, error) {
 	defer teachers.done()
 	c.gradient.Clear()
 	var out Outcome
-	for i, l := range s.Lessons {
+	for i := range s.Lessons {
 		if err := ctx.Err(); err != nil {
 			return Outcome{}, err
 		}
-		taught, err := teachers.of(l)
+		o, err := c.learn(s, i, teachers)
 		if err != nil {
-			return Outcome{}, fmt.Errorf("train: lesson %d: %w", i, err)
+			return Outcome{}, err
 		}
-		logits, err := c.learner.Forward(c.weights, l.Subnet, s.Batch.Images, s.Batch.N)
-		if err != nil {
-			return Outcome{}, fmt.Errorf("train: lesson %d: %w", i, err)
-		}
-		teachers.keep(i, logits)
-		c.dlogits = atLeast(c.dlogits, len(logits))
-		o := lessonLoss(l, logits, s.Batch.Labels, taught, c.settings.Smoothing, c.dlogits[:len(logits)], c.threads)
-		if !finite(o.Loss) {
-			return Outcome{}, &NotFiniteError{i, l.Subnet, o.Loss}
-		}
-		c.learner.Backward(c.gradient, c.dlogits[:len(logits)])
 		out.Lessons = append(out.Lessons, o)
 	}
 	out.Norm = norm(c.gradient.Values(), c.threads)
 	if !finite(out.Norm) {
-		return Outcome{}, &NotFiniteError{Lesson: -1, Value: out.Norm}
+		return Outcome{}, c.blame(s, teachers, out.Norm)
 	}
 	c.settings.Update.apply(c.weights, c.gradient, c.momentum, c.average, s.Rate, out.Norm, c.settings.Average, c.threads)
 	return out, nil
+}
+
+// learn runs a lesson forwards and backwards, and adds its gradient to that of the
+// step.
+func (c *CPU) learn(s Step, i int, teachers *teachers) (LessonOutcome, error) {
+	l := s.Lessons[i]
+	taught, err := teachers.of(l)
+	if err != nil {
+		return LessonOutcome{}, fmt.Errorf("train: lesson %d: %w", i, err)
+	}
+	logits, err := c.learner.Forward(c.weights, l.Subnet, s.Batch.Images, s.Batch.N)
+	if err != nil {
+		return LessonOutcome{}, fmt.Errorf("train: lesson %d: %w", i, err)
+	}
+	teachers.keep(i, logits)
+	c.dlogits = atLeast(c.dlogits, len(logits))
+	o := lessonLoss(l, logits, s.Batch.Labels, taught, c.settings.Smoothing, c.dlogits[:len(logits)], c.threads)
+	if !finite(o.Loss) {
+		return LessonOutcome{}, &NotFiniteError{Lesson: i, Subnet: l.Subnet, Value: o.Loss}
+	}
+	c.learner.Backward(c.gradient, c.dlogits[:len(logits)])
+	return o, nil
+}
+
+// blame finds the first lesson whose gradient is not finite. The sum of a step does
+// not tell, so the lessons run again, one at a time; a run that has come to this
+// has the time.
+func (c *CPU) blame(s Step, teachers *teachers, sum float64) error {
+	for i, l := range s.Lessons {
+		c.gradient.Clear()
+		if _, err := c.learn(s, i, teachers); err != nil {
+			return err
+		}
+		if g := norm(c.gradient.Values(), c.threads); !finite(g) {
+			return &NotFiniteError{Lesson: i, Subnet: l.Subnet, Value: g, Gradient: true}
+		}
+	}
+	return &NotFiniteError{Lesson: -1, Value: sum, Gradient: true}
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

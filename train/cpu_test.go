@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"tips/dataset"
@@ -226,6 +227,40 @@ func TestNotFinite(t *testing.T) {
 	cancel()
 	if _, err := c.Step(canceled, Step{Batch: randomBatch(n, 8, 2), Lessons: []method.Lesson{{Label: 1}}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestGradientNotFinite: a gradient that overflows where the loss does not is
+// somebody's too, and the error tells whose.
+func TestGradientNotFinite(t *testing.T) {
+	n := network(t, tinyNetwork)
+	set := weights.Random(n, 1)
+	half, err := n.Uniform(0.5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := []method.Teacher{{Source: method.Live}}
+	// Losses are sums of float64, gradients of float32, which end at 3.4e38.
+	for name, l := range map[string]method.Lesson{
+		"labels": {Subnet: half, Label: 1e39}, "taught": {Subnet: half, Label: 1, Soft: 1e39, Teachers: live},
+	} {
+		c := newTestCPU(t, n, Settings{}, NewState(set, false))
+		_, err := c.Step(context.Background(), Step{Batch: randomBatch(n, 8, 2), Rate: 1, Lessons: []method.Lesson{
+			{Label: 1}, l, {Subnet: n.Smallest(), Label: 1, Soft: 1, Teachers: live},
+		}})
+		var bad *NotFiniteError
+		if !errors.As(err, &bad) || bad.Lesson != 1 || bad.Subnet != half || !bad.Gradient || finite(bad.Value) {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if want := "the norm of the gradient of subnetwork " + half.String() + " is "; !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", name, err, want)
+		}
+		s, _ := c.State()
+		got, _ := values(s.Weights)
+		want, _ := values(set)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: the weights have changed", name)
+		}
 	}
 }
 

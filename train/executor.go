@@ -82,14 +82,18 @@ type LessonOutcome struct {
 
 // NotFiniteError is a step whose loss or gradient is not finite.
 type NotFiniteError struct {
-	Lesson int             // its number in the step; −1 for the gradient of all
-	Subnet supernet.Subnet // of the lesson
-	Value  float64
+	Lesson   int             // its number in the step; −1 for the gradient of all, where no lesson's alone is to blame
+	Subnet   supernet.Subnet // of the lesson
+	Value    float64
+	Gradient bool // whether Value is the norm of the gradient, and not the loss
 }
 
 func (e *NotFiniteError) Error() string {
 	if e.Lesson < 0 {
 		return fmt.Sprintf("the norm of the gradient is %v", e.Value)
+	}
+	if e.Gradient {
+		return fmt.Sprintf("the norm of the gradient of subnetwork %v is %v", e.Subnet, e.Value)
 	}
 	return fmt.Sprintf("the loss of subnetwork %v is %v", e.Subnet, e.Value)
 }

@@ -126,6 +126,13 @@ func explain(recipe []byte, err error) error {
 		}
 	case *yaml.TypeError:
 		wrong.message = fmt.Sprintf("%q; want %s", at.Value, wanted(e.DstType))
+	case *yaml.UnexpectedNodeTypeError:
+		switch e.Expected {
+		case ast.SequenceType:
+			wrong.message = fmt.Sprintf("%q; want a list, as in %s", at.Value, exampleList(recipe, at))
+		case ast.MappingType:
+			wrong.message = fmt.Sprintf("%q; want keys with values", at.Value)
+		}
 	case *yaml.OverflowError:
 		wrong.message = fmt.Sprintf("%q; want %s", at.Value, wanted(e.DstType))
 	}
@@ -202,17 +209,20 @@ func wanted(t reflect.Type) string {
 	return "a text"
 }
 
+// exampleList is a list that may stand where a token of a recipe does.
+func exampleList(recipe []byte, at *token.Token) string {
+	switch pathOf(recipe, at) {
+	case "evaluate.subnets":
+		return "[full, smallest]"
+	case "schedule.drops":
+		return "[60, 80]"
+	}
+	return "[" + at.Value + "]"
+}
+
 // siblings lists the keys that may stand where a token of a recipe does.
 func siblings(recipe []byte, at *token.Token) []string {
-	file, err := parser.ParseBytes(recipe, 0)
-	if err != nil {
-		return nil
-	}
-	find := &keyFinder{at: at.Position.Offset}
-	for _, doc := range file.Docs {
-		ast.Walk(find, doc.Body)
-	}
-	prefix := strings.TrimPrefix(strings.TrimPrefix(find.path, "$"), ".")
+	prefix := pathOf(recipe, at)
 	if i := strings.LastIndexByte(prefix, '.'); i >= 0 {
 		prefix = prefix[:i+1]
 	} else {
@@ -230,15 +240,33 @@ func siblings(recipe []byte, at *token.Token) []string {
 	return known
 }
 
-// keyFinder finds the path of the key at an offset.
+// pathOf is the key, with dots, that a token of a recipe is or is the value of; ""
+// where there is none.
+func pathOf(recipe []byte, at *token.Token) string {
+	file, err := parser.ParseBytes(recipe, 0)
+	if err != nil {
+		return ""
+	}
+	find := &keyFinder{at: at.Position.Offset}
+	for _, doc := range file.Docs {
+		ast.Walk(find, doc.Body)
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(find.path, "$"), ".")
+}
+
+// keyFinder finds the path of the key at an offset, or whose value is there.
 type keyFinder struct {
 	at   int
 	path string
 }
 
 func (f *keyFinder) Visit(n ast.Node) ast.Visitor {
-	if v, ok := n.(*ast.MappingValueNode); ok && v.Key.GetToken().Position.Offset == f.at {
-		f.path = v.Key.GetPath()
+	if v, ok := n.(*ast.MappingValueNode); ok {
+		key, value := v.Key.GetToken(), v.Value.GetToken()
+		// A map's token is the colon of its first key.
+		if key.Position.Offset == f.at || value.Position.Offset == f.at && value.Value != ":" {
+			f.path = v.Key.GetPath()
+		}
 	}
 	return f
 }

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"time"
 
 	"tips/dataset"
@@ -38,7 +39,8 @@ type trainer struct {
 	Position
 	lock    *os.File // of the folder
 	metrics *metricsLog
-	saved   *Checkpoint // the last one, without its state
+	saved   *Checkpoint    // the last one, without its state
+	probe   *dataset.Batch // what weights are tried on before they are saved; nil before the first time
 	savedAt time.Time
 	worked  time.Time // up to when Seconds counts
 	first   int       // step that this process began with
@@ -57,9 +59,10 @@ func (t *trainer) loop(ctx context.Context) error {
 		if t.Step == t.steps {
 			return nil
 		}
-		// An interrupted step would have to be forgotten, with all that the method
-		// thought of it: it is finished instead.
-		if err := t.takeStep(context.WithoutCancel(ctx)); err != nil {
+		if err := t.takeStep(ctx); err != nil {
+			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+				continue // nothing has happened; the hooks save and stop
+			}
 			var bad *NotFiniteError
 			if errors.As(err, &bad) {
 				return fmt.Errorf("train: step %d, epoch %d: %w; the last good checkpoint is %s, of step %d", t.Step, t.epoch()+1, bad, t.file(CheckpointFile), t.saved.Step)
@@ -83,16 +86,21 @@ func (t *trainer) chance(stream uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(t.recipe.Seed, stream+uint64(t.Step)))
 }
 
-// takeStep plans a step, has it done, and takes it down.
+// takeStep plans a step, has it done, and takes it down. When ctx is cancelled a
+// review is left, as if it had not begun: late in a run it takes as long as many
+// steps.
 func (t *trainer) takeStep(ctx context.Context) error {
-	batch, err := t.nextBatch(ctx)
-	if err != nil {
-		return err
-	}
 	if tau := t.method.Interval(); tau > 0 && t.Step%tau == 0 {
 		if err := t.method.Review(ctx, t.Step, t.chance(viewStream), validation{t}); err != nil {
 			return err
 		}
+	}
+	// An interrupted step would have to be forgotten, with all that the method
+	// thought of it: it is finished instead.
+	ctx = context.WithoutCancel(ctx)
+	batch, err := t.nextBatch(ctx)
+	if err != nil {
+		return err
 	}
 	plan, err := t.method.Step(ctx, t.Step, t.chance(stepStream), judge{t.executor, batch})
 	if err != nil {
@@ -283,7 +291,49 @@ func (t *trainer) saveIfDue(ctx context.Context) error {
 	default:
 		return nil
 	}
+	if err := t.tryWeights(ctx); err != nil {
+		return err
+	}
 	return t.save()
+}
+
+// probeImages are as many as tell finite from not, and few enough to be kept.
+const probeImages = 64
+
+// tryWeights refuses weights that no run could go on from: what the last update
+// made of them nobody has seen yet, and they would take the place of a checkpoint
+// that is good. It does not end early for ctx: what is saved on an interruption is
+// tried too.
+func (t *trainer) tryWeights(ctx context.Context) error {
+	if t.Step == 0 {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	if t.probe == nil {
+		for batch, err := range t.calibration.Epoch(ctx, 0, 0) {
+			if err != nil {
+				return fmt.Errorf("train: %w", err)
+			}
+			n := min(batch.N, probeImages)
+			t.probe = &dataset.Batch{
+				N: n, Labels: slices.Clone(batch.Labels[:n]),
+				Images: slices.Clone(batch.Images[:n*(len(batch.Images)/batch.N)]), // the loader's are its own
+			}
+			break
+		}
+	}
+	subs := []supernet.Subnet{{}, t.network.Smallest()}
+	losses, err := t.executor.Losses(ctx, t.probe, subs)
+	if err != nil {
+		return fmt.Errorf("train: %w", err)
+	}
+	for i, l := range losses {
+		if !finite(l) {
+			bad := &NotFiniteError{Lesson: i, Subnet: subs[i], Value: l}
+			return fmt.Errorf("train: after step %d: %w; the last good checkpoint is %s, of step %d", t.Step, bad, t.file(CheckpointFile), t.saved.Step)
+		}
+	}
+	return nil
 }
 
 // save writes a checkpoint.
@@ -323,6 +373,10 @@ func (t *trainer) stopIfTold(ctx context.Context) error {
 	if !t.told(ctx) || t.Step == t.steps && ctx.Err() == nil {
 		return nil
 	}
+	return t.interrupted()
+}
+
+func (t *trainer) interrupted() error {
 	return &InterruptedError{Step: t.Step, Steps: t.steps, Checkpoint: t.file(CheckpointFile)}
 }
 

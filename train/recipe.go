@@ -47,7 +47,7 @@ type Recipe struct {
 	Schedule ScheduleRecipe    `yaml:"schedule"`
 
 	Smoothing float64 `yaml:"label_smoothing" doc:"part of the labels' probability spread over all classes"`
-	Average   float64 `yaml:"average" doc:"decay, a step, of a moving average of the weights; 0 keeps one only for methods that need it, at their own decay"`
+	Average   float64 `yaml:"average" doc:"decay, a step, of a moving average of the weights; 0 keeps one only for methods that need it, at their own decay, and they take no other"`
 
 	Evaluate   EvaluateRecipe   `yaml:"evaluate"`
 	Checkpoint CheckpointRecipe `yaml:"checkpoint"`

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,7 +29,7 @@ func synthetic(t testing.TB, changes ...string) *Recipe {
 }
 
 // TestShippedRecipes: every one is read, names a network there is with the
-// subnetworks it judges, and comes back from a file as it was.
+// subnetworks it judges, no two of them the same once rounded, and comes back from a file as it was.
 func TestShippedRecipes(t *testing.T) {
 	files, err := filepath.Glob("../recipes/*.yaml")
 	if err != nil || len(files) < 9 {
@@ -48,8 +49,14 @@ func TestShippedRecipes(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if _, err := r.subnets(n); err != nil {
+		judged, err := r.subnets(n)
+		if err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+		for i, s := range judged {
+			if j := slices.Index(judged, s); j < i {
+				t.Errorf("%s: evaluate.subnets %s and %s are both %v", name, r.Evaluate.Subnets[j], r.Evaluate.Subnets[i], s)
+			}
 		}
 		wantRoundTrip(t, r)
 	}
@@ -174,6 +181,10 @@ func TestSetKeys(t *testing.T) {
 		{"sgd.rate", "", "a key without a value"},
 		{"sgd.rate", "1\nepochs: 3", "several lines"},
 		{"sgd.rate", "x", `"x"; want a number`},
+		{"evaluate.subnets", "full", `evaluate.subnets=full: "full"; want a list, as in [full, smallest]`},
+		{"schedule.drops", "3", `"3"; want a list, as in [60, 80]`},
+		{"augment.mean", "0.5", `"0.5"; want a list, as in [0.5]`},
+		{"method", "tips", `"tips"; want keys with values`},
 		{"seed", "-1", "want a whole number, 0 or more"},
 		{"epochs", "1e30", "want a whole number"},
 	} {

@@ -18,7 +18,9 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"tips/dataset"
 	"tips/internal/atomicfile"
+	"tips/supernet"
 )
 
 // withoutTimes is for comparing records of runs that did the same.
@@ -83,16 +85,23 @@ func TestInterruptedRunsGoOn(t *testing.T) {
 			}
 			whole, parts := t.TempDir(), t.TempDir()
 			run(t, Options{Recipe: r, Out: whole})
-			stops := 0
+			stops, judging := 0, 0
 			for ; ; stops++ {
 				ctx, cancel := context.WithCancel(context.Background())
-				o := Options{Recipe: r, Out: parts, StopAfter: 5}
-				if stops%2 == 1 {
-					o.StopAfter = 0
+				o := Options{Recipe: r, Out: parts}
+				switch stops % 3 {
+				case 0:
+					o.StopAfter = 5
+				case 1:
 					o.Observer = &log{at: func(step int) {
 						if step%4 == 3 || (step+1)%11 == 0 { // also just before an evaluation
 							cancel()
 						}
+					}}
+				case 2:
+					o.Observer = &log{evaluating: func() {
+						judging++
+						cancel()
 					}}
 				}
 				_, err := Run(ctx, o)
@@ -105,12 +114,86 @@ func TestInterruptedRunsGoOn(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if stops < 4 {
-				t.Errorf("%d interruptions", stops)
+			if stops < 4 || judging == 0 {
+				t.Errorf("%d interruptions, %d of them of evaluations", stops, judging)
 			}
 			wantSameRun(t, whole, parts)
 		})
 	}
+}
+
+// leaving is an executor that somebody interrupts at a moment of their choice.
+type leaving struct {
+	Executor
+	cancel   context.CancelFunc
+	losses   func(subnets int) bool // when Losses begins
+	evaluate func(subnets int) bool // when Evaluate does
+}
+
+func (l *leaving) Losses(ctx context.Context, b *dataset.Batch, subs []supernet.Subnet) ([]float64, error) {
+	if l.losses != nil && l.losses(len(subs)) {
+		l.cancel()
+	}
+	return l.Executor.Losses(ctx, b, subs)
+}
+
+func (l *leaving) Evaluate(ctx context.Context, e Examination) ([]Score, error) {
+	if l.evaluate != nil && l.evaluate(len(e.Subnets)) {
+		l.cancel()
+	}
+	return l.Executor.Evaluate(ctx, e)
+}
+
+// interrupt runs until l says, and tells after which step that was; -1 if the run
+// ended before.
+func interrupt(t *testing.T, r *Recipe, dir string, l leaving) int {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	_, err := Run(ctx, Options{Recipe: r, Out: dir, Executor: func(s Settings) (Executor, error) {
+		l.Executor, l.cancel = NewCPU(s, 1), cancel
+		return &l, nil
+	}})
+	if err == nil {
+		return -1
+	}
+	var stopped *InterruptedError
+	if !errors.As(err, &stopped) {
+		t.Fatal(err)
+	}
+	return stopped.Step
+}
+
+// TestInterruptedReviews: a review does not keep somebody who wants to stop
+// waiting, and is done again, with the same result, when the run goes on.
+func TestInterruptedReviews(t *testing.T) {
+	r := tiny(t, "method.name=joslim", "epochs=2", "evaluate.every=0", "checkpoint.steps=3")
+	whole, parts := t.TempDir(), t.TempDir()
+	run(t, Options{Recipe: r, Out: whole})
+	// A review judges two widths for each step before it in so short a run.
+	for _, step := range []int{4, 4, 12, 21} {
+		if got := interrupt(t, r, parts, leaving{losses: func(subnets int) bool { return subnets == 2*step }}); got != step {
+			t.Errorf("interrupted in the review before step %d, the run stopped after %d", step, got)
+		}
+	}
+	run(t, Options{Recipe: r, Out: parts})
+	wantSameRun(t, whole, parts)
+}
+
+// TestInterruptedCalibration: at the very end of a run there is still something
+// to interrupt, and it is nothing but an interruption.
+func TestInterruptedCalibration(t *testing.T) {
+	r := tiny(t, "epochs=1")
+	whole, parts := t.TempDir(), t.TempDir()
+	run(t, Options{Recipe: r, Out: whole})
+	if got := interrupt(t, r, parts, leaving{evaluate: func(subnets int) bool { return subnets == 1 }}); got != 11 {
+		t.Errorf("stopped after step %d; want 11, the last", got)
+	}
+	if _, err := os.Stat(filepath.Join(parts, WeightsFile)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("weights of a run that did not end: %v", err)
+	}
+	run(t, Options{Recipe: r, Out: parts})
+	wantSameRun(t, whole, parts)
 }
 
 // TestSeeds: the same one gives the same bits, another one others.

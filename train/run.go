@@ -105,8 +105,8 @@ func (e *InterruptedError) Error() string {
 }
 
 // Run carries out a recipe, from its start or from the checkpoint in the folder of
-// results. When ctx is cancelled it finishes the step under way, saves a
-// checkpoint, and returns an *InterruptedError.
+// results. When ctx is cancelled it finishes the step under way, but for a
+// review of the method before it, saves a checkpoint, and returns an *InterruptedError.
 func Run(ctx context.Context, o Options) (*Summary, error) {
 	t, err := prepare(o)
 	if err != nil {
@@ -168,11 +168,15 @@ func prepare(o Options) (_ *trainer, err error) {
 		return nil, fmt.Errorf("train: %w", err)
 	}
 	if t.method.Interval() > 0 && t.held == nil {
-		return nil, fmt.Errorf("train: method %s judges widths on images it does not train on: holdout is 0; want some", t.method.Name())
+		return nil, fmt.Errorf("train: method %s judges widths on images it does not train on: holdout is 0; want some, as in --set holdout=5000", t.method.Name())
 	}
 	settings := Settings{Network: t.network, Update: recipe.SGD.update(), Smoothing: recipe.Smoothing, Average: recipe.Average}
-	if settings.Average == 0 {
-		settings.Average = t.method.EMA()
+	if decay := t.method.EMA(); decay != 0 {
+		if recipe.Average != 0 && recipe.Average != decay {
+			return nil, fmt.Errorf("train: average is %v, and method %s with loss %s learns from an average of decay %v; want 0 or %v",
+				recipe.Average, t.method.Name(), recipe.Method.Loss, decay, decay)
+		}
+		settings.Average = decay
 	}
 	if settings.Average == 0 && recipe.Evaluate.Weights == "average" {
 		return nil, errors.New("train: evaluate.weights is average, and no average is kept; want average above 0, such as 0.999")
@@ -314,6 +318,9 @@ func (t *trainer) resume() (bool, error) {
 func (t *trainer) finish(ctx context.Context) error {
 	set, err := t.calibrated(ctx)
 	if err != nil {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return t.interrupted() // the last checkpoint has all steps; it goes on to here
+		}
 		return err
 	}
 	if err := t.options.write(t.file(WeightsFile), set.Write); err != nil {

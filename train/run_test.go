@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -58,10 +57,12 @@ func metricsOf(t testing.TB, dir string) []Record {
 }
 
 // TestEveryMethodLearns: each of them, on one thread and so with the same bits
-// each time, brings the loss of the full network below half of what guessing has.
+// each time, brings the test loss of the full network below half of what guessing
+// has, and that of the smallest network it trains below guessing.
 func TestEveryMethodLearns(t *testing.T) {
 	epochs := map[string]string{
 		"alphanet own": "12", // its subnetworks pull at the full network's weights without knowing the labels
+		"ds-net own":   "24", // its subnetworks learn from an average over some 300 steps, which knows nothing at first
 	}
 	for _, name := range method.Names() {
 		for _, loss := range []string{"paper", "own"} {
@@ -70,31 +71,43 @@ func TestEveryMethodLearns(t *testing.T) {
 			}
 			t.Run(name+" "+loss, func(t *testing.T) {
 				t.Parallel()
-				dir := t.TempDir()
 				r := tiny(t, "method.name="+name, "method.loss="+loss, "epochs="+cmp.Or(epochs[name+" "+loss], "6"), "evaluate.every=0")
 				if name == "joslim" { // fewer steps: it judges all widths so far before every step of so short a run
 					r.Batch, r.SGD.Rate, r.Epochs = 64, 0.1, 5
 				}
-				s := run(t, Options{Recipe: r, Out: dir})
-				records := metricsOf(t, dir)
-				var last *EpochRecord
-				for _, r := range records {
-					if r.Epoch != nil {
-						last = r.Epoch
-					}
+				r.Evaluate.Subnets = []string{"full", smallestTrained(t, r)}
+				s := run(t, Options{Recipe: r, Out: t.TempDir()})
+				guessing := math.Log(10)
+				if full := s.Results[0]; full.Loss > guessing/2 {
+					t.Errorf("the full network's test loss is %.3f; want %.3f or less", full.Loss, guessing/2)
 				}
-				most := 0.5 * math.Log(10)
-				// OFA's last steps train no full network; there the evaluation tells.
-				if learnt := last.Label; learnt > most {
-					t.Errorf("the training loss ends at %.3f; want %.3f or less", learnt, most)
+				if small := s.Results[1]; small.Loss >= guessing {
+					t.Errorf("the test loss of %s is %.3f; guessing has %.3f", small.Name, small.Loss, guessing)
 				}
-				if full := s.Results[0]; full.Loss > most {
-					t.Errorf("the full network's test loss is %.3f; want %.3f or less", full.Loss, most)
-				}
-				t.Logf("training %.3f, test %.3f, smallest %.3f", last.Label, s.Results[0].Loss, s.Results[len(s.Results)-1].Loss)
+				t.Logf("full %.3f, %s %.3f", s.Results[0].Loss, s.Results[1].Name, s.Results[1].Loss)
 			})
 		}
 	}
+}
+
+// smallestTrained names the smallest network that the method of a recipe trains.
+func smallestTrained(t *testing.T, r *Recipe) string {
+	t.Helper()
+	if r.Method.Name == "static" {
+		return cmp.Or(r.Method.Subnet, "full")
+	}
+	n, err := r.OpenNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := method.New(r.Method.Name, method.Config{Network: n, Input: n.Input(), Loss: method.Loss(r.Method.Loss), Steps: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own, ok := m.(method.Bounded); ok {
+		return own.OwnSmallest().String()
+	}
+	return "smallest"
 }
 
 // TestResults: what a run leaves behind is whole and fits together.
@@ -188,6 +201,7 @@ type log struct {
 	start                             Start
 	steps, epochs, evaluations, saved int
 	at                                func(step int)
+	evaluating                        func()
 }
 
 func (l *log) Started(s Start) { l.start = s }
@@ -195,6 +209,11 @@ func (l *log) Stepped(r StepRecord) {
 	l.steps++
 	if l.at != nil {
 		l.at(r.Number)
+	}
+}
+func (l *log) Evaluating(int) {
+	if l.evaluating != nil {
+		l.evaluating()
 	}
 }
 func (l *log) EpochEnded(EpochRecord)     { l.epochs++ }
@@ -213,20 +232,19 @@ func TestBadRuns(t *testing.T) {
 		"batch=500":                "holdout",
 		"epochs=0":                 "epochs: 0; want",
 		"network=./missing.json":   "missing.json",
-		"method={name: joslim, loss: own}\nholdout: 0":        "",
+		"method={name: joslim, loss: own}\nholdout=0":         "judges widths on images it does not train on: holdout is 0; want some, as in --set holdout=5000",
+		"average=0.9\nmethod={name: ds-net, loss: own}":       "average is 0.9, and method ds-net with loss own learns from an average of decay 0.997; want 0 or 0.997",
+		"average=0.997\nmethod={name: ds-net, loss: own}":     "-",
+		"average=0.9\nmethod={name: ds-net, loss: paper}":     "-",
 		"method={name: static, subnet: \"nowhere\"}":          "method.subnet",
 		"method={name: static, loss: paper, subnet: \"0.5\"}": "-",
 	} {
 		r := tiny(t, "epochs=1")
-		key, value, _ := strings.Cut(change, "=")
-		if value, more, two := strings.Cut(value, "\n"); two {
+		for line := range strings.SplitSeq(change, "\n") {
+			key, value, _ := strings.Cut(line, "=")
 			if err := r.Set(key, value); err != nil {
 				t.Fatal(err)
 			}
-			r.Holdout, _ = strconv.Atoi(strings.TrimPrefix(more, "holdout: "))
-			want = "judges widths on images it does not train on: holdout is 0"
-		} else if err := r.Set(key, value); err != nil {
-			t.Fatal(err)
 		}
 		_, err := Run(context.Background(), Options{Recipe: r, Out: t.TempDir()})
 		if want == "-" {
@@ -249,7 +267,7 @@ type breaking struct {
 
 func (b *breaking) Step(ctx context.Context, s Step) (Outcome, error) {
 	if b.step++; b.step > b.at {
-		return Outcome{}, &NotFiniteError{2, s.Lessons[2].Subnet, math.NaN()}
+		return Outcome{}, &NotFiniteError{Lesson: 2, Subnet: s.Lessons[2].Subnet, Value: math.NaN()}
 	}
 	return b.Executor.Step(ctx, s)
 }
@@ -273,6 +291,45 @@ func TestExplodingRun(t *testing.T) {
 	_, err := Run(context.Background(), Options{Recipe: tiny(t, "sgd.rate=1e6", "schedule.decay=constant", "epochs=40", "evaluate.every=0"), Out: t.TempDir()})
 	var bad *NotFiniteError
 	if !errors.As(err, &bad) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestDeadWeightsAreNotSaved: a checkpoint after every step, and the one that is
+// left is one that a loss can be had of, however the run went on after it.
+func TestDeadWeightsAreNotSaved(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Run(context.Background(), Options{Recipe: tiny(t, "sgd.rate=1e5", "checkpoint.steps=1"), Out: dir})
+	var bad *NotFiniteError
+	if !errors.As(err, &bad) {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, CheckpointFile)
+	c, err2 := OpenCheckpoint(name, nil)
+	if err2 != nil {
+		t.Fatal(err2)
+	}
+	want := fmt.Sprintf("train: after step %d: the loss of subnetwork %v is %v; the last good checkpoint is %s, of step %d", c.Step+1, bad.Subnet, bad.Value, name, c.Step)
+	if c.Step == 0 || err.Error() != want {
+		t.Errorf("%v; want %s", err, want)
+	}
+	n := c.State.Weights.Network
+	cpu := newTestCPU(t, n, Settings{}, c.State)
+	subs := []supernet.Subnet{{}, n.Smallest()}
+	losses, err := cpu.Losses(context.Background(), randomBatch(n, 32, 1), subs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, l := range losses {
+		if !finite(l) {
+			t.Errorf("the loss of subnetwork %v of the checkpoint is %v", subs[i], l)
+		}
+	}
+
+	// The same where it is an interruption that saves, at the step that did it.
+	again := t.TempDir()
+	_, err = Run(context.Background(), Options{Recipe: tiny(t, "sgd.rate=1e5"), Out: again, StopAfter: c.Step + 1})
+	if !errors.As(err, &bad) || !strings.HasSuffix(err.Error(), ", of step 0") {
 		t.Errorf("%v", err)
 	}
 }

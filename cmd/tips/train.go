@@ -61,7 +61,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted and saved.`,
 	f := cmd.Flags()
 	f.BoolVar(&o.list, "list", false, "list the recipes that come with the program")
 	f.BoolVar(&o.show, "print", false, "print the recipe with all changes, and train nothing")
-	f.StringVar(&o.out, "out", "", "`folder` of the results (default runs/NAME-METHOD-SEED)")
+	f.StringVar(&o.out, "out", "", "`folder` of the results (default runs/NAME-METHOD-SEED, or runs/NAME-METHOD-SEED-own for the loss own)")
 	f.StringVar(&o.data, "data", "", "the `DATA` to train on")
 	f.StringVar(&o.method, "method", "", "training method: "+strings.Join(method.Names(), ", "))
 	f.StringVar(&o.loss, "loss", "", "paper: the loss of TIPS for every method; own: the method's own")
@@ -165,22 +165,43 @@ func (o *trainOptions) resolve(cmd *cobra.Command, name string) (*train.Recipe, 
 		r.Method.Loss = o.loss
 	}
 	if given("data") {
-		r.Data = dataSpec(r.Data, o.data)
+		if r.Data, err = dataSpec(r.Data, o.data); err != nil {
+			return nil, err
+		}
 	}
 	return r, r.Validate()
 }
 
 // dataSpec is what --data means for a recipe: a folder of the format it names, or
 // another format.
-func dataSpec(recipe, flag string) string {
-	format, _, _ := strings.Cut(flag, ":")
+func dataSpec(recipe, flag string) (string, error) {
+	format, _, colon := strings.Cut(flag, ":")
+	var names []string
 	for _, f := range slices.Concat(dataset.Formats(), formats()) {
 		if f.Name == format {
-			return flag
+			return flag, nil
+		}
+		names = append(names, f.Name)
+	}
+	// A folder may have a colon in its name, and does after the letter of a drive.
+	if colon && len(format) > 1 && !strings.ContainsAny(format, `/\`) {
+		if _, err := os.Stat(flag); err != nil {
+			slices.Sort(names)
+			return "", fmt.Errorf("--data %s: unknown format %q; want one of %s, or a folder", flag, format, strings.Join(names, ", "))
 		}
 	}
 	named, _, _ := strings.Cut(recipe, ":")
-	return named + ":" + flag
+	return named + ":" + flag, nil
+}
+
+// defaultFolder is where a run's results go unless --out says: runs that differ in
+// what they are compared by do not share one.
+func defaultFolder(r *train.Recipe) string {
+	name := fmt.Sprintf("%s-%s-%d", r.Name, r.Method.Name, r.Seed)
+	if r.Method.Loss == string(method.Own) {
+		name += "-own"
+	}
+	return filepath.Join("runs", name)
 }
 
 func (o *trainOptions) run(cmd *cobra.Command, name string) error {
@@ -199,7 +220,7 @@ func (o *trainOptions) run(cmd *cobra.Command, name string) error {
 	}
 	out := o.out
 	if out == "" {
-		out = filepath.Join("runs", fmt.Sprintf("%s-%s-%d", r.Name, r.Method.Name, r.Seed))
+		out = defaultFolder(r)
 	}
 	if o.resume {
 		if _, err := os.Stat(filepath.Join(out, train.CheckpointFile)); err != nil {

@@ -28,6 +28,10 @@ var (
 // hardly change the choice. All points are then used for the regression.
 const fitPoints = 192
 
+// leastNoise is where more noise starts from, which a multiple of none would never
+// be.
+const leastNoise = 1e-10
+
 // minAmplitude is the least amplitude, for observations that are all zero.
 const minAmplitude = 1e-9
 
@@ -100,7 +104,7 @@ func condition(points [][]float64, values []float64, r *mat.SymDense, h Hyperpar
 			k.SetSym(i, i, 1+p.Noise)
 		}
 		if ok = p.factor.Factorize(k); !ok {
-			if p.Noise *= 10; p.Noise > 1 {
+			if p.Noise = 10 * max(p.Noise, leastNoise); p.Noise > 1 {
 				return nil, fmt.Errorf("gp: the covariance of %d points is not positive definite", n)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -187,5 +188,34 @@ func BenchmarkFit(b *testing.B) {
 			b.Fatal(err)
 		}
 		p.Predict(points[:500])
+	}
+}
+
+// TestEqualPointsWithoutNoise: a covariance that is not positive definite is given
+// noise, also where there is none to multiply.
+func TestEqualPointsWithoutNoise(t *testing.T) {
+	points := [][]float64{{0.5, 1}, {0.5, 1}, {1, 1}}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p, err := Condition(points, []float64{-1, -1, 2}, Hyperparameters{Length: 1})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if p.Noise <= 0 || p.Noise > 1e-6 {
+			t.Errorf("noise %v", p.Noise)
+		}
+		mean, _ := p.Predict(points)
+		for i, want := range []float64{-1, -1, 2} {
+			if math.Abs(mean[i]-want) > 1e-3 {
+				t.Errorf("mean %v at point %d; want %v", mean[i], i, want)
+			}
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the noise never grows")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"tips/sampling"
 	"tips/supernet"
@@ -87,19 +88,22 @@ func (m *joslim) Step(context.Context, int, *rand.Rand, Judge) (Step, error) {
 }
 
 func (m *joslim) Review(ctx context.Context, _ int, rng *rand.Rand, validation Judge) error {
-	tried := m.Tried()
+	tried := slices.Clone(m.tried) // so that a review that is left or fails changes nothing
 	if len(tried) > 0 {
-		losses, err := judge(ctx, validation, tried)
+		losses, err := judge(ctx, validation, m.Tried())
 		if err != nil {
 			return fmt.Errorf("method: joslim: %w", err)
 		}
 		for i, l := range losses {
-			m.tried[i].loss = l
+			tried[i].loss = l
 		}
 	}
 	var added []trial
 	var o *outer // fitted to what is known at the review's start, for both widths
 	for len(added) < joslimPair {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("method: joslim: %w", err)
+		}
 		var sub supernet.Subnet
 		switch number := len(tried) + len(added); {
 		case number < joslimUniform:
@@ -109,7 +113,7 @@ func (m *joslim) Review(ctx context.Context, _ int, rng *rand.Rand, validation J
 		default:
 			if o == nil {
 				var err error
-				if o, err = m.propose.fit(m.tried); err != nil {
+				if o, err = m.propose.fit(tried); err != nil {
 					return fmt.Errorf("method: joslim: %w", err)
 				}
 			}
@@ -117,7 +121,7 @@ func (m *joslim) Review(ctx context.Context, _ int, rng *rand.Rand, validation J
 		}
 		added = append(added, trial{sub: sub})
 	}
-	m.tried = append(m.tried, added...)
+	m.tried = append(tried, added...)
 	return nil
 }
 

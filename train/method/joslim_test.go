@@ -2,6 +2,7 @@ package method
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -352,6 +353,45 @@ func TestJoslimRefuses(t *testing.T) {
 			t.Errorf("%s judge: %d widths tried after a review that failed", name, got)
 		}
 	}
+}
+
+// TestReviewThatIsLeft: cancelled while it judges or after, a review has changed
+// nothing, and the next one ends as if there had been none before.
+func TestReviewThatIsLeft(t *testing.T) {
+	n := network(t, "resnet18:data=cifar10")
+	m := newMethod(t, "joslim", Config{Network: n, Steps: 500})
+	j := &pretend{network: n, noise: 0.01}
+	for step := range 13 {
+		before, err := m.State()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		other := &cancelling{pretend{network: n, noise: 5}, cancel} // whose losses would show
+		if step == 0 {
+			cancel() // there is nothing to judge yet
+		}
+		if err := m.Review(ctx, step, rng(uint64(step)), other); !errors.Is(err, context.Canceled) {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		if after, _ := m.State(); string(after) != string(before) {
+			t.Fatalf("step %d: %s after a review that was left; want %s", step, after, before)
+		}
+		if err := m.Review(context.Background(), step, rng(uint64(step)), j); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// cancelling is a judge during whose work somebody cancels.
+type cancelling struct {
+	pretend
+	cancel context.CancelFunc
+}
+
+func (c *cancelling) Losses(ctx context.Context, subs []supernet.Subnet) ([]float64, error) {
+	c.cancel()
+	return c.pretend.Losses(ctx, subs)
 }
 
 type shortJudge struct{}

@@ -109,7 +109,8 @@ type Method interface {
 	// it. 0 means never.
 	Interval() int
 	// Review looks at the training so far, before step number step, and decides
-	// what the next τ steps train.
+	// what the next τ steps train. With an error, such as that of a context that was
+	// cancelled, nothing has changed.
 	Review(ctx context.Context, step int, rng *rand.Rand, validation Judge) error
 	// State is what a method has to remember between steps, as JSON; nil where
 	// that is nothing. Restore takes it back, strictly.
