@@ -61,7 +61,9 @@ func openJudging(o judgingOptions) (*judging, error) {
 		return nil, failed(err)
 	}
 	if o.data != "" {
-		recipe.Data = dataSpec(recipe.Data, o.data)
+		if recipe.Data, err = dataSpec(recipe.Data, o.data); err != nil {
+			return nil, err
+		}
 	}
 	if o.calibration == 0 {
 		o.calibration = recipe.Evaluate.Calibration
