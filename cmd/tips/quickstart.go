@@ -20,8 +20,9 @@ func newQuickstart() *cobra.Command {
 		Short: "See what tips does today, in a second",
 		Long: `Take mobilenet_v2 through all that works today: describe it as a supernet, show
 what its subnetworks cost, find the operations that matter most to their training,
-and draw them. Training and search are not built yet, and running subnetworks is a
-Go library so far (docs/engine.md); this command will show them when they are here.`,
+and draw them. Training and search are verbs of their own (tips train quick, then
+tips search); running subnetworks is a Go library so far (docs/runtime.md). This
+command will show them all.`,
 		Example: `  tips quickstart
   tips quickstart --out somewhere`,
 		Args:              exactly(),
