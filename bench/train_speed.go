@@ -162,7 +162,7 @@ func fastest(dir string, threads int) (best torchWay, err error) {
 	}
 	least := time.Duration(0)
 	for i, way := range ways {
-		progress("PyTorch, %s, %d threads: %.2f s a step", way, threads, m.sides[i].at(0).Seconds())
+		progress("PyTorch, %s, threads %d: %.2f s a step", way, threads, m.sides[i].at(0).Seconds())
 		// The least disturbed of each: medians of three are a matter of luck.
 		if t := m.sides[i].at(0); i == 0 || t < least {
 			best, least = way, t
