@@ -23,6 +23,8 @@ const (
 	minRounds = 9
 	patience  = 3    // times the time box, while rounds are disturbed
 	quietWait = 0.03 // share of its time that a quiet block waits for cores
+
+	workerShare = 0.05 // of the time, that a thread runs whose waiting counts
 )
 
 // pace is how long a turn is, and how many there are at least. Warm tells that the
@@ -119,33 +121,44 @@ func (p pace) take(s side) (block, error) {
 		}
 		b.times = append(b.times, time.Since(before))
 	}
-	spent, after := time.Since(start), threadsOf(s.process)
-	b.cpu = (after.ran - before.ran) / time.Duration(len(b.times))
-	b.quiet = (after.waited - before.waited).Seconds() <= quietWait*spent.Seconds()
+	spent := time.Since(start)
+	var all, waited time.Duration
+	for id, after := range threadsOf(s.process) {
+		ran := after.ran - before[id].ran
+		all += ran
+		// Go's monitor and the like wake up often, where the others are, and wait
+		// longer than they run.
+		if ran.Seconds() >= workerShare*spent.Seconds() {
+			waited += after.waited - before[id].waited
+		}
+	}
+	b.cpu = all / time.Duration(len(b.times))
+	b.quiet = waited.Seconds() <= quietWait*spent.Seconds()
 	return b, nil
 }
 
-// threadTime is how long the threads of a process ran, and how long they could
-// have run and had no core.
+// threadTime is how long a thread ran, and how long it could have run and had no
+// core.
 type threadTime struct{ ran, waited time.Duration }
 
-func threadsOf(process string) (total threadTime) {
+// threadsOf reads those of a process, by their number.
+func threadsOf(process string) map[string]threadTime {
+	threads := map[string]threadTime{}
 	files, err := filepath.Glob(filepath.Join("/proc", cmp.Or(process, "self"), "task", "*", "schedstat"))
 	if err != nil {
-		return threadTime{}
+		return nil
 	}
 	for _, name := range files {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			continue // the thread has ended
 		}
-		var ran, waited time.Duration
-		if _, err := fmt.Sscan(string(text), &ran, &waited); err == nil {
-			total.ran += ran
-			total.waited += waited
+		var t threadTime
+		if _, err := fmt.Sscan(string(text), &t.ran, &t.waited); err == nil {
+			threads[filepath.Base(filepath.Dir(name))] = t
 		}
 	}
-	return total
+	return threads
 }
 
 // at is the time that a share of all samples stays below.
