@@ -25,6 +25,18 @@ func Subset(s Source, index []int) Source {
 	return &subset{s, list}
 }
 
+// Evenly takes n pictures of a source, evenly spread over it; all for 0.
+func Evenly(s Source, n int) Source {
+	if n == 0 || n >= s.Len() {
+		return s
+	}
+	index := make([]int, n)
+	for i := range index {
+		index[i] = i * s.Len() / n
+	}
+	return Subset(s, index)
+}
+
 func (s *subset) Len() int                     { return len(s.index) }
 func (s *subset) Label(i int) int              { return s.Source.Label(int(s.index[i])) }
 func (s *subset) Image(i int) (Picture, error) { return s.Source.Image(int(s.index[i])) }

@@ -31,26 +31,6 @@ func newNetwork(t testing.TB, reference string) *supernet.Network {
 	return n
 }
 
-// randomSubnet draws every width and every block.
-func randomSubnet(t testing.TB, n *supernet.Network, rng *rand.Rand) supernet.Subnet {
-	t.Helper()
-	var widths, without []int
-	for _, g := range n.Groups() {
-		all := g.Widths()
-		widths = append(widths, all[rng.IntN(len(all))])
-	}
-	for b := range n.Blocks() {
-		if rng.IntN(3) == 0 {
-			without = append(without, b)
-		}
-	}
-	s, err := n.Subnet(widths, without)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 // random makes a frontier of as many subnetworks, some with statistics.
 func random(t testing.TB, n *supernet.Network, points int, seed uint64) *Frontier {
 	t.Helper()
@@ -66,7 +46,7 @@ func random(t testing.TB, n *supernet.Network, points int, seed uint64) *Frontie
 	}
 	var all []Point
 	for range points {
-		s := randomSubnet(t, n, rng)
+		s := randnet.Subnet(n, rng)
 		v, err := n.View(s, n.Input())
 		if err != nil {
 			t.Fatal(err)

@@ -231,7 +231,7 @@ func TestLearnOddNetworks(t *testing.T) {
 			for k, v := range variants() {
 				sub := supernet.Subnet{}
 				if k > 0 {
-					sub = randomSubnet(t, n, rng)
+					sub = randnet.Subnet(n, rng)
 				}
 				p := newProblem(t, set, sub, 3, rng)
 				grads := p.check(t, 1+k, v, 5e-4)
@@ -257,21 +257,7 @@ func TestLearnRandomNetworks(t *testing.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		set := weights.Random(n, 1)
 		set.RandomNorm(2)
-		widths := make([]int, len(n.Groups()))
-		for i, g := range n.Groups() {
-			ws := g.Widths()
-			widths[i] = ws[rng.IntN(len(ws))]
-		}
-		var without []int
-		for b := range n.Blocks() {
-			if rng.IntN(4) == 0 {
-				without = append(without, b)
-			}
-		}
-		sub, err := n.Subnet(widths, without)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sub := randnet.Subnet(n, rng)
 		p := newProblem(t, set, sub, 4, rng)
 		// Where batch norm divides by nearly nothing, roundings decide.
 		want, saved := p.logits(), p.images
@@ -295,7 +281,7 @@ func TestLearnZoo(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		set := weights.Random(n, 1)
 		set.RandomNorm(2)
-		for _, sub := range []supernet.Subnet{n.Smallest(), randomSubnet(t, n, rng)} {
+		for _, sub := range []supernet.Subnet{n.Smallest(), randnet.Subnet(n, rng)} {
 			newProblem(t, set, sub, 4, rng).check(t, 2, kernel.Best(), 1e-2)
 			if testing.Short() {
 				break

@@ -90,26 +90,6 @@ func referenceOutput(set *weights.Set, v *supernet.View, x []float32, t *weights
 	return channelsLast(reference.Run(set, v, t, channelsFirst(x, v.Input)), v.Shape(v.Output()))
 }
 
-func randomSubnet(t testing.TB, n *supernet.Network, rng *rand.Rand) supernet.Subnet {
-	t.Helper()
-	widths := make([]int, len(n.Groups()))
-	for i, g := range n.Groups() {
-		ws := g.Widths()
-		widths[i] = ws[rng.IntN(len(ws))]
-	}
-	var without []int
-	for b := range n.Blocks() {
-		if rng.IntN(3) == 0 {
-			without = append(without, b)
-		}
-	}
-	s, err := n.Subnet(widths, without)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 func randomInput(rng *rand.Rand, n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {
@@ -169,7 +149,7 @@ func TestAgainstReference(t *testing.T) {
 			rng := rand.New(rand.NewPCG(3, 3))
 			subnets := []supernet.Subnet{{}, set.Network.Smallest()}
 			for range 2 {
-				subnets = append(subnets, randomSubnet(t, set.Network, rng))
+				subnets = append(subnets, randnet.Subnet(set.Network, rng))
 			}
 			for i, s := range subnets {
 				input := set.Network.Input()
@@ -261,7 +241,7 @@ func TestOddNetworks(t *testing.T) {
 		m := NewModel(set)
 		rng := rand.New(rand.NewPCG(4, 4))
 		for range 6 {
-			s := randomSubnet(t, n, rng)
+			s := randnet.Subnet(n, rng)
 			v, err := n.View(s, n.Input())
 			if err != nil {
 				t.Fatal(err)
@@ -288,21 +268,7 @@ func TestRandomNetworks(t *testing.T) {
 		set.RandomNorm(2)
 		seed := rapid.Uint64().Draw(t, "seed")
 		rng := rand.New(rand.NewPCG(seed, 1))
-		widths := make([]int, len(n.Groups()))
-		for i, g := range n.Groups() {
-			ws := g.Widths()
-			widths[i] = ws[rng.IntN(len(ws))]
-		}
-		var without []int
-		for b := range n.Blocks() {
-			if rng.IntN(3) == 0 {
-				without = append(without, b)
-			}
-		}
-		s, err := n.Subnet(widths, without)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := randnet.Subnet(n, rng)
 		v, err := n.View(s, n.Input())
 		if err != nil {
 			t.Fatal(err)
@@ -357,7 +323,7 @@ func TestInPlaceEqualsExtracted(t *testing.T) {
 		m, _ := withStrips(set, 3) // the extracted network has none
 		rng := rand.New(rand.NewPCG(5, 5))
 		for range 4 {
-			s := randomSubnet(t, set.Network, rng)
+			s := randnet.Subnet(set.Network, rng)
 			alone, err := set.Extract(s)
 			if err != nil {
 				t.Fatal(err)
@@ -391,7 +357,7 @@ func TestThreadsAndBatches(t *testing.T) {
 		set := loadAlive(t, name)
 		m, _ := withStrips(set, 2)
 		rng := rand.New(rand.NewPCG(6, 6))
-		s := randomSubnet(t, set.Network, rng)
+		s := randnet.Subnet(set.Network, rng)
 		input := set.Network.Input()
 		const batch = 3
 		each := int(input.Elements())
@@ -415,7 +381,7 @@ func TestThreadsAndBatches(t *testing.T) {
 func TestStatistics(t *testing.T) {
 	set := loadAlive(t, "resnet18:data=cifar10,size=16")
 	rng := rand.New(rand.NewPCG(7, 7))
-	s := randomSubnet(t, set.Network, rng)
+	s := randnet.Subnet(set.Network, rng)
 	v, err := set.Network.View(s, set.Network.Input())
 	if err != nil {
 		t.Fatal(err)
@@ -463,7 +429,7 @@ func TestNoAllocation(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	var programs []*Program
 	for range 3 {
-		p, err := m.Program(randomSubnet(t, set.Network, rng), set.Network.Input(), 1, nil)
+		p, err := m.Program(randnet.Subnet(set.Network, rng), set.Network.Input(), 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -499,7 +465,7 @@ func TestManySessions(t *testing.T) {
 	}
 	var jobs []job
 	for range 4 {
-		p, err := m.Program(randomSubnet(t, set.Network, rng), set.Network.Input(), 1, nil)
+		p, err := m.Program(randnet.Subnet(set.Network, rng), set.Network.Input(), 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

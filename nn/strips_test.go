@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"tips/internal/randnet"
 	"tips/supernet"
 	"tips/weights"
 )
@@ -26,7 +27,7 @@ func TestStrips(t *testing.T) {
 		rng := rand.New(rand.NewPCG(10, 10))
 		for _, rows := range []int{1, 2, 3, 5, 100} {
 			always, never := withStrips(set, rows)
-			s := randomSubnet(t, set.Network, rng)
+			s := randnet.Subnet(set.Network, rng)
 			for _, batch := range []int{1, 2} {
 				x := randomInput(rng, batch*int(set.Network.Input().Elements()))
 				want := run(t, never, s, set.Network.Input(), batch, 1, 0, x, nil)

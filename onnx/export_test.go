@@ -79,21 +79,7 @@ func someSubnets(t testing.TB, n *supernet.Network, random int) []supernet.Subne
 	rng := rand.New(rand.NewPCG(3, uint64(len(n.Ops()))))
 	list := []supernet.Subnet{{}, n.Smallest()}
 	for range random {
-		var widths, without []int
-		for _, g := range n.Groups() {
-			all := g.Widths()
-			widths = append(widths, all[rng.IntN(len(all))])
-		}
-		for b := range n.Blocks() {
-			if rng.IntN(3) == 0 {
-				without = append(without, b)
-			}
-		}
-		s, err := n.Subnet(widths, without)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, s)
+		list = append(list, randnet.Subnet(n, rng))
 	}
 	return list
 }

@@ -98,10 +98,21 @@ func (c Chart) draw(sheet draw.Canvas) error {
 	beside := p.Legend
 	p.Legend = gonum.NewLegend()
 	names := beside.Rectangle(area)
-	p.Draw(draw.Crop(area, 0, -(names.Max.X - names.Min.X + chartMargin), 0, 0))
-	beside.Draw(draw.Crop(area, 0, 0, 0, -vg.Points(24)))
+	// Viewers that lack the font show a wider one: there is room for it.
+	wide := (names.Max.X-names.Min.X)*legendSpare + chartMargin
+	axes := draw.Crop(area, 0, -wide, 0, 0)
+	for p.Title.TextStyle.Width(p.Title.Text)*legendSpare > axes.Size().X && p.Title.TextStyle.Font.Size > smallestTitle {
+		p.Title.TextStyle.Font.Size *= 0.95
+	}
+	p.Draw(axes)
+	beside.Draw(draw.Crop(area, area.Size().X-wide+chartMargin, 0, 0, -vg.Points(24)))
 	return nil
 }
+
+const (
+	legendSpare   = 1.15
+	smallestTitle = 6 // points
+)
 
 func (c Chart) build() (*gonum.Plot, error) {
 	p := gonum.New()
@@ -113,7 +124,7 @@ func (c Chart) build() (*gonum.Plot, error) {
 	p.Title.Text = c.Title
 	p.Title.Padding = vg.Points(6)
 	p.X.Label.Text, p.Y.Label.Text = c.XLabel, c.YLabel
-	p.Legend.Top = true
+	p.Legend.Top, p.Legend.Left = true, true // names after their signs: they may end anywhere
 	p.Legend.Padding = vg.Points(4)
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{225}, color.Gray{225}

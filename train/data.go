@@ -61,7 +61,7 @@ func (t *trainer) openData() error {
 			judgedOn = held
 		}
 	}
-	judgedOn = some(judgedOn, r.Evaluate.Images)
+	judgedOn = dataset.Evenly(judgedOn, r.Evaluate.Images)
 	if t.test, err = dataset.NewLoader(judgedOn, plain); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (t *trainer) openData() error {
 	// chance; mixed, because sources may be sorted by class.
 	mixed := plain
 	mixed.Shuffle = true
-	if t.calibration, err = dataset.NewLoader(some(train, r.Evaluate.Calibration), mixed); err != nil {
+	if t.calibration, err = dataset.NewLoader(dataset.Evenly(train, r.Evaluate.Calibration), mixed); err != nil {
 		return err
 	}
 	learn := plain
@@ -82,16 +82,4 @@ func (t *trainer) openData() error {
 	t.steps = r.Epochs * t.perEpoch
 	t.schedule = r.schedule(t.perEpoch)
 	return nil
-}
-
-// some takes n pictures of a source, evenly; all for 0.
-func some(s dataset.Source, n int) dataset.Source {
-	if n == 0 || n >= s.Len() {
-		return s
-	}
-	index := make([]int, n)
-	for i := range index {
-		index[i] = i * s.Len() / n
-	}
-	return dataset.Subset(s, index)
 }

@@ -94,9 +94,10 @@ func quickstart(w io.Writer, dir string) error {
 		fmt.Fprintf(w, "wrote %s: %s\n", name, file.what)
 	}
 	_, err = fmt.Fprintf(w, `
-Not built yet: training and search. Running subnetworks is a Go library so far, see
-docs/engine.md. What to try next:
+That was step 1. What to try next:
 
+  tips train quick                     step 2: train a small network, a minute or so
+  tips search runs/quick-tips-1        step 3: which of its subnetworks are worth running
   tips models                          the networks of the zoo
   tips describe resnet50               layers, width groups, blocks, costs
   tips analyze resnet50 --svg FILE     the same analysis for another network

@@ -105,7 +105,7 @@ func (j *judging) openData(r *train.Recipe, o judgingOptions) error {
 		learnt, judged = dataset.Holdout(d.Train, r.Holdout, r.Seed)
 		j.on = "held-out"
 	}
-	judged, learnt = evenly(judged, o.images), evenly(learnt, o.calibration)
+	judged, learnt = dataset.Evenly(judged, o.images), dataset.Evenly(learnt, o.calibration)
 	plain := dataset.LoaderOptions{
 		Batch: r.Evaluate.Batch, Height: in.Height, Width: in.Width, Channels: in.Channels, Pipeline: pipeline, Seed: r.Seed, Workers: o.threads,
 	}
@@ -124,18 +124,6 @@ func (j *judging) openData(r *train.Recipe, o judgingOptions) error {
 		Preprocess: frontier.Preprocess{Resize: pipeline.Resize, Mean: pipeline.Mean, Std: pipeline.Std},
 	}
 	return nil
-}
-
-// evenly takes n pictures of a source; all for 0.
-func evenly(s dataset.Source, n int) dataset.Source {
-	if n == 0 || n >= s.Len() {
-		return s
-	}
-	index := make([]int, n)
-	for i := range index {
-		index[i] = i * s.Len() / n
-	}
-	return dataset.Subset(s, index)
 }
 
 // Accuracy implements search.Judge.

@@ -1,11 +1,12 @@
-// Package randnet draws random networks for tests: always valid, with residual
-// blocks in each other, gates, projections, grouped and depthwise convolutions,
-// and additions of additions, so that what holds for them holds for more than
-// the zoo.
+// Package randnet draws networks and subnetworks at random for tests. Networks are
+// always valid, with residual blocks in each other, gates, projections, grouped and
+// depthwise convolutions, and additions of additions, so that what holds for them
+// holds for more than the zoo.
 package randnet
 
 import (
 	"fmt"
+	"math/rand/v2"
 
 	"pgregory.net/rapid"
 
@@ -30,6 +31,26 @@ func Draw(t *rapid.T) supernet.Description {
 	pool := g.add(supernet.Op{Kind: supernet.GlobalPool, Inputs: []string{x.name}})
 	g.add(supernet.Op{Kind: supernet.Linear, Inputs: []string{pool}, Channels: 10, Bias: true})
 	return g.d
+}
+
+// Subnet draws a subnetwork of any network: every width with equal probability,
+// and each block left out once in three times.
+func Subnet(n *supernet.Network, rng *rand.Rand) supernet.Subnet {
+	var widths, without []int
+	for _, g := range n.Groups() {
+		all := g.Widths()
+		widths = append(widths, all[rng.IntN(len(all))])
+	}
+	for b := range n.Blocks() {
+		if rng.IntN(3) == 0 {
+			without = append(without, b)
+		}
+	}
+	s, err := n.Subnet(widths, without)
+	if err != nil {
+		panic("randnet: " + err.Error()) // all widths are the groups' own
+	}
+	return s
 }
 
 // point is a feature map to go on from. All maps have one size but for those

@@ -109,40 +109,7 @@ func neonTapGradient(a *asm, name string, kernel int) {
 // neonDepthwise.
 func neonDepthwiseBack(a *asm, name string, kernel, n int) {
 	columns := backColumns(kernel, n)
-	a.text(name, "windowArgs")
-	a.i("MOVD p+0(FP), R0")
-	a.i("MOVD windowArgs_pix(R0), R9")
-	a.i("MOVD windowArgs_wtap(R0), R6")
-	a.i("MOVD $0, R12")
-	a.l("block")
-	a.i("MOVD windowArgs_x(R0), R1")
-	a.i("MOVD windowArgs_off(R0), R14")
-	a.i("ADD R14, R1")
-	a.i("ADD R12, R1")
-	a.i("MOVD windowArgs_y(R0), R2")
-	a.i("ADD R12, R2")
-	a.i("MOVD windowArgs_tiles(R0), R3")
-	a.i("MOVD windowArgs_left(R0), R10")
-	a.l("tile")
-	a.i("MOVD windowArgs_right(R0), R11")
-	a.i("CMP $1, R3")
-	a.i("CSEL EQ, R11, ZR, R11")
-	for o := range n {
-		neonZero(a, 16+o)
-	}
-	a.i("MOVD R1, R4")
-	a.i("MOVD windowArgs_w(R0), R5")
-	a.i("ADD R12, R5")
-	a.i("MOVD windowArgs_ny(R0), R7")
-	a.l("row")
-	a.i("MOVD R5, R16")
-	for k := range kernel {
-		a.i("VLD1 (R16), [V%d.S4]", k)
-		if k < kernel-1 {
-			a.i("ADD R6, R16")
-		}
-	}
-	a.i("MOVD R4, R8")
+	neonWindowStart(a, name, kernel, n)
 	for j := range columns {
 		skip := false
 		if j == 0 && kernel == 5 { // left of the image in the first tile

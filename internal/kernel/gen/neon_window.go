@@ -32,40 +32,7 @@ func neonWindows(a *asm, s *stubs) {
 func neonDepthwise(a *asm, name string, kernel, stride, n int) {
 	columns := (n-1)*stride + kernel
 	clip := (kernel - 1) / 2
-	a.text(name, "windowArgs")
-	a.i("MOVD p+0(FP), R0")
-	a.i("MOVD windowArgs_pix(R0), R9")
-	a.i("MOVD windowArgs_wtap(R0), R6")
-	a.i("MOVD $0, R12")
-	a.l("block")
-	a.i("MOVD windowArgs_x(R0), R1")
-	a.i("MOVD windowArgs_off(R0), R14")
-	a.i("ADD R14, R1")
-	a.i("ADD R12, R1")
-	a.i("MOVD windowArgs_y(R0), R2")
-	a.i("ADD R12, R2")
-	a.i("MOVD windowArgs_tiles(R0), R3")
-	a.i("MOVD windowArgs_left(R0), R10")
-	a.l("tile")
-	a.i("MOVD windowArgs_right(R0), R11")
-	a.i("CMP $1, R3")
-	a.i("CSEL EQ, R11, ZR, R11")
-	for o := range n {
-		neonZero(a, 16+o)
-	}
-	a.i("MOVD R1, R4")
-	a.i("MOVD windowArgs_w(R0), R5")
-	a.i("ADD R12, R5")
-	a.i("MOVD windowArgs_ny(R0), R7")
-	a.l("row")
-	a.i("MOVD R5, R16")
-	for k := range kernel {
-		a.i("VLD1 (R16), [V%d.S4]", k)
-		if k < kernel-1 {
-			a.i("ADD R6, R16")
-		}
-	}
-	a.i("MOVD R4, R8")
+	neonWindowStart(a, name, kernel, n)
 	for j := range columns {
 		skip := false
 		if j < clip {
@@ -122,4 +89,43 @@ func neonDepthwise(a *asm, name string, kernel, stride, n int) {
 	a.i("CMP R14, R12")
 	a.i("BNE block")
 	a.i("RET")
+}
+
+// neonWindowStart begins a kernel of n outputs and leads into its loops over
+// blocks of channels, tiles and rows of taps, up to the first column of a row.
+func neonWindowStart(a *asm, name string, kernel, n int) {
+	a.text(name, "windowArgs")
+	a.i("MOVD p+0(FP), R0")
+	a.i("MOVD windowArgs_pix(R0), R9")
+	a.i("MOVD windowArgs_wtap(R0), R6")
+	a.i("MOVD $0, R12")
+	a.l("block")
+	a.i("MOVD windowArgs_x(R0), R1")
+	a.i("MOVD windowArgs_off(R0), R14")
+	a.i("ADD R14, R1")
+	a.i("ADD R12, R1")
+	a.i("MOVD windowArgs_y(R0), R2")
+	a.i("ADD R12, R2")
+	a.i("MOVD windowArgs_tiles(R0), R3")
+	a.i("MOVD windowArgs_left(R0), R10")
+	a.l("tile")
+	a.i("MOVD windowArgs_right(R0), R11")
+	a.i("CMP $1, R3")
+	a.i("CSEL EQ, R11, ZR, R11")
+	for o := range n {
+		neonZero(a, 16+o)
+	}
+	a.i("MOVD R1, R4")
+	a.i("MOVD windowArgs_w(R0), R5")
+	a.i("ADD R12, R5")
+	a.i("MOVD windowArgs_ny(R0), R7")
+	a.l("row")
+	a.i("MOVD R5, R16")
+	for k := range kernel {
+		a.i("VLD1 (R16), [V%d.S4]", k)
+		if k < kernel-1 {
+			a.i("ADD R6, R16")
+		}
+	}
+	a.i("MOVD R4, R8")
 }

@@ -208,17 +208,7 @@ func (m isa) depthwiseBack(a *asm, name string, kernel, n int) {
 	a.i("MOVQ windowArgs_ny(DI), R13")
 	a.i("PCALIGN $32")
 	a.l("row")
-	for k := range kernel {
-		switch k {
-		case 0, 1, 2:
-			a.i("VMOVUPS (R12)%s, %s", []string{"", "(R10*1)", "(R10*2)"}[k], w(k))
-		case 3:
-			a.i("LEAQ (R12)(R10*2), AX")
-			a.i("VMOVUPS (AX)(R10*1), %s", w(k))
-		case 4:
-			a.i("VMOVUPS (R12)(R10*4), %s", w(k))
-		}
-	}
+	x86TapRow(a, kernel, w)
 	a.i("MOVQ BX, AX")
 	for j := range columns {
 		if j > 0 && j%4 == 0 {

@@ -96,17 +96,7 @@ func (m isa) windowKernel(a *asm, name string, kernel, stride, n int, grouped bo
 		a.i("MOVQ windowArgs_group(DI), R14")
 		a.l("channel")
 	}
-	for k := range kernel {
-		switch k {
-		case 0, 1, 2:
-			a.i("VMOVUPS (R12)%s, %s", []string{"", "(R10*1)", "(R10*2)"}[k], w(k))
-		case 3:
-			a.i("LEAQ (R12)(R10*2), AX")
-			a.i("VMOVUPS (AX)(R10*1), %s", w(k))
-		case 4:
-			a.i("VMOVUPS (R12)(R10*4), %s", w(k))
-		}
-	}
+	x86TapRow(a, kernel, w)
 	a.i("MOVQ BX, AX")
 	for j := range columns {
 		if j > 0 && j%4 == 0 {
@@ -185,4 +175,20 @@ func (m isa) windowKernel(a *asm, name string, kernel, stride, n int, grouped bo
 	}
 	a.i("VZEROUPPER")
 	a.i("RET")
+}
+
+// x86TapRow loads a row of taps, which are R10 bytes apart from R12 on, into the
+// registers that w names.
+func x86TapRow(a *asm, kernel int, w func(int) string) {
+	for k := range kernel {
+		switch k {
+		case 0, 1, 2:
+			a.i("VMOVUPS (R12)%s, %s", []string{"", "(R10*1)", "(R10*2)"}[k], w(k))
+		case 3:
+			a.i("LEAQ (R12)(R10*2), AX")
+			a.i("VMOVUPS (AX)(R10*1), %s", w(k))
+		case 4:
+			a.i("VMOVUPS (R12)(R10*4), %s", w(k))
+		}
+	}
 }
