@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"image/png"
 	"io"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -156,5 +158,29 @@ func TestChart(t *testing.T) {
 		if err := (Chart{Series: []Series{bad}}).WriteSVG(io.Discard); err == nil {
 			t.Errorf("series %+v was drawn", bad)
 		}
+	}
+}
+
+// TestLongTitles makes titles smaller rather than cut them off.
+func TestLongTitles(t *testing.T) {
+	size := func(title string) float64 {
+		var out bytes.Buffer
+		c := Chart{Title: title, XLabel: "x", YLabel: "y", Series: []Series{{Name: "a name", X: []float64{0, 1}, Y: []float64{0, 1}}}}
+		if err := c.WriteSVG(&out); err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(`font-size:([0-9.]+)[^>]*>` + title).FindStringSubmatch(out.String())
+		if found == nil {
+			t.Fatalf("no title %q in %.2000s", title, out.String())
+		}
+		v, err := strconv.ParseFloat(found[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	short, long := size("short"), size(strings.Repeat("long ", 20)+"title")
+	if !(long < 0.9*short) {
+		t.Errorf("a title of 105 letters has letters of %v, one of 5 letters of %v", long, short)
 	}
 }
