@@ -1,14 +1,14 @@
 package kernel
 
-import "golang.org/x/sys/cpu"
+import "tips/internal/cpuid"
 
 // detect returns the assembly variants this CPU can run, best last.
 func detect() (v []Variant) {
-	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
-		return nil
+	has := cpuid.Detect()
+	if has.AVX2 {
+		v = append(v, AVX2)
 	}
-	v = append(v, AVX2)
-	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL {
+	if has.AVX512 {
 		v = append(v, AVX512)
 	}
 	return v

@@ -1,6 +1,6 @@
 package peak
 
-import "golang.org/x/sys/cpu"
+import "tips/internal/cpuid"
 
 // fmaAVX2 does 12 independent 8-lane multiply-adds n times.
 //
@@ -15,10 +15,11 @@ func fmaAVX512(n int)
 // Units returns the widths this CPU has, by the name of the kernel variant that
 // uses them.
 func Units() (u []Unit) {
-	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
+	has := cpuid.Detect()
+	if has.AVX2 {
 		u = append(u, Unit{"avx2", 12 * 8 * 2, fmaAVX2})
 	}
-	if cpu.X86.HasAVX512F {
+	if has.AVX512 {
 		u = append(u, Unit{"avx512", 24 * 16 * 2, fmaAVX512})
 	}
 	return u
