@@ -23,7 +23,7 @@ type files struct {
 func (f *files) Len() int                     { return len(f.names) }
 func (f *files) Classes() int                 { return f.classes }
 func (f *files) Label(i int) int              { return int(f.labels[i]) }
-func (f *files) Image(i int) (Picture, error) { return readImage(f.path(i)) }
+func (f *files) Image(i int) (Picture, error) { return OpenPicture(f.path(i)) }
 
 func (f *files) path(i int) string {
 	if f.folders == nil {

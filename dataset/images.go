@@ -1,11 +1,14 @@
 package dataset
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"image"
 	"image/color"
-	_ "image/jpeg" // the formats that image sets come in
-	_ "image/png"
+	"image/jpeg"
+	"image/png"
+	"io"
 	"os"
 )
 
@@ -31,47 +34,90 @@ func (p Preprocess) Load(name string, input []float32) error {
 	if err != nil {
 		return err
 	}
-	picture, err := readImage(name)
+	picture, err := OpenPicture(name)
 	if err != nil {
 		return err
 	}
 	return t.Apply(input, picture, nil)
 }
 
-// maxPixels bounds what a file may claim before its pixels are decoded.
-const maxPixels = 1 << 26
+// What is read of an image: more is refused before any memory is taken for it.
+const (
+	maxPixels     = 1 << 26 // that a file may claim before they are decoded
+	maxImageBytes = 1 << 28
+)
 
-// readImage reads an image file.
-func readImage(name string) (Picture, error) {
-	img, err := decode(name)
+// OpenPicture reads an image file of the formats that image sets come in, PNG and
+// JPEG.
+func OpenPicture(name string) (Picture, error) {
+	f, err := os.Open(name)
 	if err != nil {
 		return Picture{}, fmt.Errorf("image %s: %w", name, cause(err))
 	}
-	return picture(img), nil
+	defer f.Close()
+	p, err := ReadPicture(f)
+	if err != nil {
+		return Picture{}, fmt.Errorf("image %s: %w", name, cause(err))
+	}
+	return p, nil
 }
 
-func decode(name string) (image.Image, error) {
-	f, err := os.Open(name)
+// ReadPicture reads an image, PNG or JPEG.
+func ReadPicture(r io.Reader) (Picture, error) {
+	// The head is read twice: for the size, and again with the pixels.
+	var head bytes.Buffer
+	from := &source{r: io.LimitReader(r, maxImageBytes)}
+	c, _, err := image.DecodeConfig(io.TeeReader(from, &head))
 	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	c, _, err := image.DecodeConfig(f)
-	if err != nil {
-		return nil, err
+		return Picture{}, from.explain(err)
 	}
 	if c.Width < 1 || c.Height < 1 || c.Width > maxPixels/c.Height {
-		return nil, fmt.Errorf("%d×%d pixels; 1 to %d in all are read", c.Width, c.Height, maxPixels)
+		return Picture{}, fmt.Errorf("%d×%d pixels; 1 to %d in all are read", c.Width, c.Height, maxPixels)
 	}
-	if _, err := f.Seek(0, 0); err != nil {
-		return nil, err
-	}
-	img, _, err := image.Decode(f)
+	img, _, err := image.Decode(io.MultiReader(&head, from))
 	if err != nil {
-		return nil, err
+		return Picture{}, from.explain(err)
 	}
-	return smooth(img), nil
+	return picture(smooth(img)), nil
 }
+
+// source remembers what reading came to, which decoders do not tell.
+type source struct {
+	r    io.Reader
+	read int64
+	err  error
+}
+
+func (s *source) Read(to []byte) (int, error) {
+	n, err := s.r.Read(to)
+	s.read += int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+// explain says what the error of a decoder means.
+func (s *source) explain(err error) error {
+	switch {
+	case s.err != nil:
+		return s.err
+	case s.read == 0:
+		return errors.New("empty; want a PNG or JPEG image")
+	case errors.Is(err, image.ErrFormat):
+		return errors.New("no image that can be read; want PNG or JPEG")
+	}
+	for _, early := range []error{io.EOF, io.ErrUnexpectedEOF, jpeg.FormatError("short Huffman data"), png.FormatError("not enough pixel data")} {
+		if errors.Is(err, early) {
+			return errors.New("the image ends too early; was it copied whole?")
+		}
+	}
+	return err
+}
+
+// PictureOf turns what Go's image packages have decoded, or a program has drawn,
+// into a picture.
+func PictureOf(img image.Image) Picture { return picture(smooth(img)) }
 
 // picture turns what Go's decoders return into bytes. Transparency is dropped, as
 // PIL drops it.

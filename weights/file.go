@@ -15,6 +15,9 @@ import (
 	"tips/supernet/zoo"
 )
 
+// ErrNoNetwork is returned where neither the caller nor the file tells the network.
+var ErrNoNetwork = errors.New("the file does not tell which network it is for; name one")
+
 // networkKey is where the description of the network stands in a file's metadata.
 const networkKey = "tips.network"
 
@@ -68,7 +71,7 @@ func Read(r io.ReaderAt, size int64, n *supernet.Network) (*Set, error) {
 		}
 	}
 	if n == nil {
-		return nil, fmt.Errorf("the file does not tell which network it is for; name one")
+		return nil, ErrNoNetwork
 	}
 	names := ownNames(n)
 	if _, own := f.tensors[names.of(0, "weight")]; !own {

@@ -200,7 +200,14 @@ func tensorsOf(n *supernet.Network, i int) []tensor {
 
 // Extract makes the set of a subnetwork as a network of its own: the first
 // channels of every tensor.
-func (s *Set) Extract(sub supernet.Subnet) (*Set, error) {
+func (s *Set) Extract(sub supernet.Subnet) (*Set, error) { return s.ExtractWith(sub, nil) }
+
+// ExtractWith is Extract with batch-norm statistics that were calibrated for the
+// subnetwork; nil takes the first channels of the set's own.
+func (s *Set) ExtractWith(sub supernet.Subnet, t *Statistics) (*Set, error) {
+	if t != nil && (len(t.Mean) != len(s.Ops) || len(t.Variance) != len(s.Ops)) {
+		return nil, fmt.Errorf("weights: statistics of %d and %d operations; %s has %d", len(t.Mean), len(t.Variance), s.Network.Name(), len(s.Ops))
+	}
 	d, err := s.Network.Extract(sub)
 	if err != nil {
 		return nil, err
@@ -221,6 +228,13 @@ func (s *Set) Extract(sub supernet.Subnet) (*Set, error) {
 			if t.name != "weight" {
 				*t.field(dst) = append([]float32(nil), (*t.field(src))[:small.out]...)
 			}
+		}
+		if t != nil && op.Norm {
+			if len(t.Mean[from]) != small.out || len(t.Variance[from]) != small.out {
+				return nil, fmt.Errorf("weights: operation %q: statistics of %d and %d channels; it has %d", op.Name, len(t.Mean[from]), len(t.Variance[from]), small.out)
+			}
+			copy(dst.Mean, t.Mean[from])
+			copy(dst.Variance, t.Variance[from])
 		}
 	}
 	return out, nil
