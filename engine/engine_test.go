@@ -502,3 +502,60 @@ func TestStats(t *testing.T) {
 		t.Errorf("after 600 runs: %+v", s)
 	}
 }
+
+// TestExtract: a point as a network of its own answers what it answers in place.
+func TestExtract(t *testing.T) {
+	set, f := newNet(t, apart...)
+	e, err := New(set, f, Options{Measure: -1, Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	x := newInput(e, 1)
+	for _, p := range f.Points {
+		alone, own, err := f.Extract(set, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := int64(0)
+		for _, op := range alone.Ops {
+			values += int64(len(op.Weight) + len(op.Bias) + len(op.Scale) + len(op.Shift))
+		}
+		if values != p.Costs.Params {
+			t.Errorf("%s: %d parameters; want %d", p.Subnet, values, p.Costs.Params)
+		}
+		if c := own.Points[0].Costs; c != p.Costs || own.Points[0].Accuracy != p.Accuracy {
+			t.Errorf("%s: costs %+v and accuracy %v; want %+v and %v", p.Subnet, c, own.Points[0].Accuracy, p.Costs, p.Accuracy)
+		}
+		small, err := New(alone, own, Options{Measure: -1, Threads: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := small.Infer(context.Background(), x, Budget{})
+		small.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := expected(t, p, x); !slices.Equal(r.Output, want) {
+			t.Errorf("%s: %v; in place %v", p.Subnet, r.Output, want)
+		}
+	}
+	other := set.Clone()
+	other.Ops[0].Weight[0]++
+	if _, _, err := f.Extract(other, f.Points[0]); !errors.Is(err, frontier.ErrMismatch) {
+		t.Errorf("other weights: %v", err)
+	}
+	p := f.Points[0]
+	p.Statistics = f.Points[1].Statistics
+	if _, _, err := f.Extract(set, p); err == nil || !strings.Contains(err.Error(), "statistics of") {
+		t.Errorf("statistics of another subnetwork: %v", err)
+	}
+	for _, c := range []struct {
+		point frontier.Point
+		want  bool
+	}{{f.Points[0], true}, {frontier.Point{Subnet: f.Points[0].Subnet}, false}, {frontier.Point{}, true}} {
+		if got, err := f.Calibrated(c.point); err != nil || got != c.want {
+			t.Errorf("%s with statistics %v: calibrated %v, %v", c.point.Subnet, c.point.Statistics != nil, got, err)
+		}
+	}
+}

@@ -252,6 +252,34 @@ func TestExtract(t *testing.T) {
 				t.Fatalf("%s: statistics of %s differ", reference, op.Name)
 			}
 		}
+
+		// With statistics of its own, nothing else is another.
+		own := &Statistics{Mean: make([][]float32, len(n.Ops())), Variance: make([][]float32, len(n.Ops()))}
+		for i, op := range alone.Network.Ops() {
+			at, _ := n.Index(op.Name)
+			for c := range alone.Ops[i].Mean {
+				alone.Ops[i].Mean[c] += 1
+				alone.Ops[i].Variance[c] *= 2
+			}
+			own.Mean[at], own.Variance[at] = alone.Ops[i].Mean, alone.Ops[i].Variance
+		}
+		calibrated, err := s.ExtractWith(sub, own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if calibrated.Hash() != alone.Hash() {
+			t.Errorf("%s: extracted with statistics of its own it is another", reference)
+		}
+		if _, err := s.ExtractWith(sub, &Statistics{}); err == nil || !strings.Contains(err.Error(), "statistics of 0 and 0 operations") {
+			t.Errorf("%s: no statistics: %v", reference, err)
+		}
+		if reference == "mlp" {
+			continue // has no batch norm
+		}
+		own.Mean[0] = own.Mean[0][1:]
+		if _, err := s.ExtractWith(sub, own); err == nil || !strings.Contains(err.Error(), "statistics of ") {
+			t.Errorf("%s: statistics of another width: %v", reference, err)
+		}
 	}
 }
 
