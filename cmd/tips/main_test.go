@@ -22,7 +22,10 @@ func TestScripts(t *testing.T) {
 		Dir:           "testdata/script",
 		UpdateScripts: os.Getenv("TIPS_UPDATE") != "",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status": wantStatus,
+			"status":  wantStatus,
+			"picture": drawPicture,
+			"cut":     cutFile,
+			"huge":    hugePicture,
 			"oneline": func(ts *testscript.TestScript, _ bool, _ []string) {
 				text := ts.ReadFile("stderr")
 				if strings.Count(text, "\n") != 1 || !strings.HasPrefix(text, "tips: ") {
