@@ -132,7 +132,7 @@ func conform(name string, seed uint64, check bool) (conformity, error) {
 		again := make([]float32, len(ours))
 		two.Run(p.program, again, x)
 		c.threads = c.threads && equalBits(ours, again)
-		alone, err := extract(set, sub, statistics)
+		alone, err := set.ExtractWith(sub, statistics)
 		if err != nil {
 			return c, err
 		}
@@ -200,21 +200,6 @@ func referenceView(n *supernet.Network, sub supernet.Subnet, macs int64) (best *
 			return best, nil
 		}
 	}
-}
-
-// extract makes a set of a subnetwork, with its own statistics.
-func extract(set *weights.Set, sub supernet.Subnet, t *weights.Statistics) (*weights.Set, error) {
-	alone, err := set.Extract(sub)
-	if err != nil {
-		return nil, err
-	}
-	for i, op := range alone.Network.Ops() {
-		if op.Norm {
-			from, _ := set.Network.Index(op.Name)
-			alone.Ops[i].Mean, alone.Ops[i].Variance = t.Mean[from], t.Variance[from]
-		}
-	}
-	return alone, nil
 }
 
 // pair is one subnetwork on both sides.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"image"
 	"image/color"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,9 +11,9 @@ import (
 	"tips/engine"
 	"tips/engine/input"
 	"tips/frontier"
+	"tips/internal/reference"
 	"tips/onnx"
 	"tips/supernet"
-	"tips/weights"
 )
 
 // TestExportedPoint: ONNX Runtime makes of a picture and a subnetwork that 'tips
@@ -37,7 +36,7 @@ func TestExportedPoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := set.Network
-	subs, err := randomSubnets(n, 1, 3)
+	subs, err := randomSubnets(n, 3, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,13 +44,15 @@ func TestExportedPoint(t *testing.T) {
 		Network: n, Weights: set.Hash(), Input: n.Input(), By: []frontier.Kind{frontier.MACs},
 		Preprocess: frontier.Preprocess{Resize: 110, Mean: []float32{0.485, 0.456, 0.406}, Std: []float32{0.229, 0.224, 0.225}},
 	}
+	plain := make([]float64, n.Input().Elements())
+	channelsFirst(plain, randomImages(n.Input(), 1, 1), n.Input())
 	var points []frontier.Point
 	for _, s := range append(subs, supernet.Subnet{}) {
 		v, err := n.View(s, n.Input())
 		if err != nil {
 			t.Fatal(err)
 		}
-		points = append(points, frontier.Point{Subnet: s, Accuracy: float64(v.Costs().MACs) / 1e12, Costs: frontier.CostsOf(v.Costs()), Statistics: someStatistics(set, v)})
+		points = append(points, frontier.Point{Subnet: s, Accuracy: float64(v.Costs().MACs) / 1e12, Costs: frontier.CostsOf(v.Costs()), Statistics: reference.Calibrate(set, v, plain)})
 	}
 	f.Points = frontier.Front(points, frontier.MACs)
 	e, err := engine.New(set, f, engine.Options{Threads: 1, Measure: -1})
@@ -99,20 +100,4 @@ func TestExportedPoint(t *testing.T) {
 		}
 		session.close()
 	}
-}
-
-// someStatistics are statistics as calibration might find them.
-func someStatistics(set *weights.Set, v *supernet.View) *weights.Statistics {
-	rng := rand.New(rand.NewPCG(5, 6))
-	s := &weights.Statistics{Mean: make([][]float32, len(set.Ops)), Variance: make([][]float32, len(set.Ops))}
-	for i, op := range set.Network.Ops() {
-		if !op.Norm || !v.Ops[i].Runs {
-			continue
-		}
-		for c := range v.Ops[i].Out.Channels {
-			s.Mean[i] = append(s.Mean[i], set.Ops[i].Mean[c]+float32(0.1*rng.NormFloat64()))
-			s.Variance[i] = append(s.Variance[i], set.Ops[i].Variance[c]*(0.5+rng.Float32()))
-		}
-	}
-	return s
 }

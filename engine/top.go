@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 )
@@ -11,6 +12,14 @@ type Class struct {
 	Index       int     `json:"class"`
 	Name        string  `json:"name,omitempty"` // empty if the frontier holds no names
 	Probability float64 `json:"probability"`
+}
+
+// String is the name of the class, or its number.
+func (c Class) String() string {
+	if c.Name != "" {
+		return c.Name
+	}
+	return fmt.Sprintf("class %d", c.Index)
 }
 
 // Top gives the n most probable classes of the logits of one input, the most

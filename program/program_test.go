@@ -105,7 +105,7 @@ func expected(t testing.TB, set *weights.Set, f *frontier.Frontier, picture, bud
 	var text strings.Builder
 	fmt.Fprintln(&text, picture)
 	for _, c := range e.Top(r.Output, 5) {
-		fmt.Fprintf(&text, "  %6.2f %%  %d %s\n", 100*c.Probability, c.Index, c.Name)
+		fmt.Fprintf(&text, "  %6.2f %%  %s\n", 100*c.Probability, c.Name)
 	}
 	fmt.Fprintf(&text, "  %s, ", r.Subnet)
 	return text.String()

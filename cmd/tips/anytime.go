@@ -140,9 +140,11 @@ func (a *anytime) prepareAsImageNet() error {
 }
 
 // choiceHelp tells what parse takes.
-const choiceHelp = `a number of the frontier's table (3), a subnetwork (smallest, full, or as the table
-writes it), or limits that choose from the frontier: multiply-accumulates (30M),
-time (20ms), memory of feature maps (4MiB), or several (20ms,4MiB)`
+const choiceHelp = `  3                 a subnetwork by its number in the frontier's table
+  smallest, full    … by name, or as the table writes it (w16x10)
+  30M, 20ms, 4MiB   the most accurate of the frontier within so many
+                    multiply-accumulates, so much time, so much memory of feature
+                    maps, or several of them (20ms,4MiB)`
 
 // parse reads what people type to choose a subnetwork. Nobody has a budget of a few
 // multiply-accumulates: small whole numbers are points of the frontier.

@@ -30,7 +30,8 @@ only its channels, with the batch-norm statistics that were calibrated for it.
                       subnetworks of the frontier; with it, that subnetwork alone
 
 RUN is the folder of a training run after 'tips search', or name files by --weights
-and --frontier. --subnet is ` + choiceHelp + `.
+and --frontier. What is written, as --subnet takes it:
+` + choiceHelp + `
 
 The folder of --go needs nothing but Go: it holds the source of the packages that
 run the network, and builds offline with 'CGO_ENABLED=0 go build' to one static

@@ -36,7 +36,8 @@ folder. IMAGES are PNG or JPEG files, folders of them, patterns as in 'new/*.png
 or - for one on standard input. A picture that cannot be read does not keep others
 from being answered; the exit status is then 1.
 
-A budget is ` + choiceHelp + `.
+What runs, as --budget takes it:
+` + choiceHelp + `
 Where nothing fits, what comes closest runs and says so; with --strict it is an
 error.
 
@@ -297,11 +298,7 @@ func (r *runner) print(a answer) error {
 	w := r.stdout
 	fmt.Fprintln(w, a.Image)
 	for _, c := range a.Top {
-		name := c.Name
-		if name == "" {
-			name = fmt.Sprintf("class %d", c.Index)
-		}
-		fmt.Fprintf(w, "  %6.2f %%  %s\n", 100*c.Probability, name)
+		fmt.Fprintf(w, "  %6.2f %%  %s\n", 100*c.Probability, c)
 	}
 	fmt.Fprint(w, "  subnetwork ")
 	if a.Point > 0 {
