@@ -19,6 +19,7 @@ fuzz: ## every fuzz target for a minute
 	go test -run '^$$' -fuzz FuzzParseBudget -fuzztime 1m ./engine
 	go test -run '^$$' -fuzz FuzzSystem -fuzztime 1m ./engine
 	go test -run '^$$' -fuzz FuzzIDX -fuzztime 1m ./dataset
+	go test -run '^$$' -fuzz FuzzReadPicture -fuzztime 1m ./dataset
 	go test -run '^$$' -fuzz FuzzCIFAR -fuzztime 1m ./dataset
 	go test -run '^$$' -fuzz FuzzTinyAnnotations -fuzztime 1m ./dataset
 	go test -run '^$$' -fuzz FuzzRestore -fuzztime 1m ./train/method

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
 	"image"
@@ -294,4 +295,45 @@ func TestPicture(t *testing.T) {
 			}
 		}
 	}
+}
+
+// FuzzReadPicture: whatever is read is a picture or an error. Files that claim many
+// pixels are left out: what they cost is what decoders take for them.
+func FuzzReadPicture(f *testing.F) {
+	img := image.NewNRGBA(image.Rect(0, 0, 5, 3))
+	for i := range img.Pix {
+		img.Pix[i] = uint8(31 * i)
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, img); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(bytes.Clone(b.Bytes()))
+	b.Reset()
+	if err := jpeg.Encode(&b, img, nil); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(bytes.Clone(b.Bytes()))
+	f.Add(b.Bytes()[:40])
+	f.Add([]byte("text"))
+	transform, err := NewTransform(Pipeline{}, 8, 8, 3)
+	if err != nil {
+		f.Fatal(err)
+	}
+	input := make([]float32, 8*8*3)
+	f.Fuzz(func(t *testing.T, file []byte) {
+		if c, _, err := image.DecodeConfig(bytes.NewReader(file)); err == nil && c.Width > 1<<16/max(c.Height, 1) {
+			return
+		}
+		p, err := ReadPicture(bytes.NewReader(file))
+		if err != nil {
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("%q is more than a line", err)
+			}
+			return
+		}
+		if err := transform.Apply(input, p, nil); err != nil {
+			t.Errorf("a picture of %d×%d×%d cannot be used: %v", p.Height, p.Width, p.Channels, err)
+		}
+	})
 }
