@@ -123,15 +123,13 @@ func (o *runOptions) run(cmd *cobra.Command, args []string) error {
 	return failed(r.all(images))
 }
 
-// split finds the folder of a training run before the images: none with --weights,
-// the current one if the first argument is none.
+// split finds the folder of a training run before the images: none if --weights are
+// enough, the current one if the first argument is none.
 func (o *runOptions) split(args []string) (run string, images []string, err error) {
-	if o.weights != "" {
-		return "", args, nil
-	}
 	switch {
 	case isRun(args[0]):
 		run, args = args[0], args[1:]
+	case o.weights != "":
 	case isRun("."):
 		run = "."
 	default:
