@@ -32,15 +32,15 @@ func (m MethodRecipe) options(n *supernet.Network) (method.Options, error) {
 		return o, nil
 	}
 	var err error
-	if o.Subnet, err = parseSubnet(n, m.Subnet); err != nil {
+	if o.Subnet, err = ParseSubnet(n, m.Subnet); err != nil {
 		return o, fmt.Errorf("method.subnet: %w", err)
 	}
 	return o, nil
 }
 
-// parseSubnet reads a subnetwork as recipes write it: a ratio for all widths, or
+// ParseSubnet reads a subnetwork as recipes write it: a ratio for all widths, or
 // what Network.ParseSubnet takes.
-func parseSubnet(n *supernet.Network, text string) (supernet.Subnet, error) {
+func ParseSubnet(n *supernet.Network, text string) (supernet.Subnet, error) {
 	if ratio, err := strconv.ParseFloat(text, 64); err == nil {
 		return n.Uniform(ratio)
 	}

@@ -51,7 +51,6 @@ func (c *CPU) Evaluate(ctx context.Context, e Examination) ([]Score, error) {
 		}
 	}
 	model := params.Model()
-	type plan struct{ subnet, batch int }
 	programs := map[plan]*nn.Program{} // the last batch may be smaller
 	var logits []float32
 	for batch, err := range e.Test {

@@ -315,7 +315,7 @@ func (r *Recipe) OpenNetwork() (*supernet.Network, error) {
 func (r *Recipe) subnets(n *supernet.Network) ([]supernet.Subnet, error) {
 	var list []supernet.Subnet
 	for _, name := range r.Evaluate.Subnets {
-		s, err := parseSubnet(n, name)
+		s, err := ParseSubnet(n, name)
 		if err != nil {
 			return nil, fmt.Errorf("evaluate.subnets: %w", err)
 		}

@@ -27,6 +27,14 @@ func RunBatch(set *weights.Set, view *supernet.View, inputs [][]float64) [][]flo
 	return runBatch(set, view, inputs).outputs()
 }
 
+// Moments are the mean and variance, the latter divided by the number of values, of
+// what batch norm of a subnetwork normalises when it runs as RunBatch does; nil where
+// an operation has none.
+func Moments(set *weights.Set, view *supernet.View, inputs [][]float64) (mean, variance [][]float64) {
+	r := runBatch(set, view, inputs)
+	return r.mean, r.variance
+}
+
 func runBatch(set *weights.Set, view *supernet.View, inputs [][]float64) *record {
 	return run(set, view, inputs, func(_ int, y []featureMap) (mean, variance []float64) { return moments(y) })
 }
