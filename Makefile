@@ -16,6 +16,7 @@ fuzz: ## every fuzz target for a minute
 	go test -run '^$$' -fuzz FuzzDecodeSubnet -fuzztime 1m ./supernet
 	go test -run '^$$' -fuzz FuzzGradients -fuzztime 1m ./internal/kernel
 	go test -run '^$$' -fuzz FuzzDecode -fuzztime 1m -fuzzminimizetime 1s ./frontier
+	go test -run '^$$' -fuzz FuzzCache -fuzztime 1m -fuzzminimizetime 1s ./judge
 	go test -run '^$$' -fuzz FuzzParseBudget -fuzztime 1m ./engine
 	go test -run '^$$' -fuzz FuzzSystem -fuzztime 1m ./engine
 	go test -run '^$$' -fuzz FuzzIDX -fuzztime 1m ./dataset

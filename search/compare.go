@@ -2,9 +2,13 @@ package search
 
 import (
 	"context"
+	"encoding/csv"
 	"fmt"
+	"io"
 	"math"
 	"slices"
+	"strconv"
+	"sync"
 
 	"tips/frontier"
 	"tips/plot"
@@ -12,16 +16,26 @@ import (
 )
 
 // CompareOptions say what to compare. Search holds what all searches share; its
-// Strategy, Seed, Budget and Evaluations are replaced.
+// Strategy, Seed, Budget, Evaluations and Observe are replaced.
 type CompareOptions struct {
 	Search      Options
-	Strategies  []Strategy        // nil: all
-	Seeds       []uint64          // nil: 1 to 5
-	Budgets     []cost.Budget     // nil: that of Search
-	Evaluations int               // of each search; 0: 1000
-	Fewer       map[Strategy]int  // evaluations of strategies that need fewer; nil: none do
-	Verify      Judge             // judges the frontiers found once more, on other images; nil: nobody does
-	Observe     func(run, of int) // is told before every search; nil: nobody
+	Strategies  []Strategy       // nil: all
+	Seeds       []uint64         // nil: 1 to 5
+	Budgets     []cost.Budget    // nil: that of Search
+	Evaluations int              // of each search; 0: 1000
+	Fewer       map[Strategy]int // evaluations of strategies that need fewer; nil: none do
+	Verify      Judge            // judges the frontiers found once more, on other images; nil: nobody does
+	// Together is how many searches are under way at once; 0: 1. It takes a judge that
+	// answers what it was asked before by itself, and no Search.State.
+	Together int
+	// Observe is told about every evaluation, one call at a time; nil: nobody.
+	Observe func(CompareProgress)
+}
+
+// CompareProgress is how far a comparison is.
+type CompareProgress struct {
+	Evaluations, Total int // of all searches
+	Over, Searches     int // searches that are over, and all
 }
 
 // Curve is one search of a comparison.
@@ -41,7 +55,7 @@ type Comparison struct {
 
 // Compare runs every strategy with every seed under every budget. With a state file
 // in Search they share the answers of the judge, and a comparison that is
-// interrupted goes on.
+// interrupted goes on; a judge that keeps its answers itself does as well.
 func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 	if o.Strategies == nil {
 		o.Strategies = Strategies()
@@ -55,37 +69,83 @@ func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 	if o.Evaluations == 0 {
 		o.Evaluations = 1000
 	}
-	c := &Comparison{}
-	total := len(o.Budgets) * len(o.Strategies) * len(o.Seeds)
+	if o.Together > 1 && o.Search.State != "" {
+		return nil, fmt.Errorf("search: %d searches at once with one state file; want one at a time, or a judge that keeps its answers", o.Together)
+	}
+	type one struct {
+		budget   cost.Budget
+		strategy Strategy
+		seed     uint64
+	}
+	var list []one
+	progress := CompareProgress{}
 	for _, budget := range o.Budgets {
 		for _, strategy := range o.Strategies {
 			for _, seed := range o.Seeds {
-				if o.Observe != nil {
-					o.Observe(len(c.Curves), total)
-				}
-				curve, err := o.run(ctx, budget, strategy, seed)
-				if err != nil {
-					return c, err
-				}
-				c.Curves = append(c.Curves, curve)
+				list = append(list, one{budget, strategy, seed})
+				progress.Total += o.evaluations(strategy)
 			}
 		}
 	}
-	return c, nil
+	progress.Searches = len(list)
+	var mu sync.Mutex
+	tell := func(evaluations, over int) {
+		mu.Lock()
+		defer mu.Unlock()
+		progress.Evaluations += evaluations
+		progress.Over += over
+		if o.Observe != nil {
+			o.Observe(progress)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	curves := make([]*Curve, len(list))
+	next := make(chan int)
+	var group sync.WaitGroup
+	for range max(o.Together, 1) {
+		group.Go(func() {
+			for i := range next {
+				judged := 0
+				curve, err := o.run(ctx, list[i].budget, list[i].strategy, list[i].seed, func() { judged++; tell(1, 0) })
+				if err != nil {
+					cancel(err)
+					continue
+				}
+				curves[i] = &curve
+				tell(o.evaluations(list[i].strategy)-judged, 1) // a small space may have fewer
+			}
+		})
+	}
+	for i := 0; i < len(list) && ctx.Err() == nil; i++ {
+		next <- i
+	}
+	close(next)
+	group.Wait()
+	c := &Comparison{}
+	for _, curve := range curves {
+		if curve != nil {
+			c.Curves = append(c.Curves, *curve)
+		}
+	}
+	return c, context.Cause(ctx)
 }
 
-func (o *CompareOptions) run(ctx context.Context, budget cost.Budget, strategy Strategy, seed uint64) (Curve, error) {
-	s := o.Search
-	s.Strategy, s.Seed, s.Budget, s.Evaluations = strategy, seed, budget, o.Evaluations
-	if fewer := o.Fewer[strategy]; fewer > 0 {
-		s.Evaluations = min(fewer, o.Evaluations)
+// evaluations is how many a strategy has.
+func (o *CompareOptions) evaluations(s Strategy) int {
+	if fewer := o.Fewer[s]; fewer > 0 {
+		return min(fewer, o.Evaluations)
 	}
+	return o.Evaluations
+}
+
+func (o *CompareOptions) run(ctx context.Context, budget cost.Budget, strategy Strategy, seed uint64, judged func()) (Curve, error) {
+	s := o.Search
+	s.Strategy, s.Seed, s.Budget, s.Evaluations = strategy, seed, budget, o.evaluations(strategy)
 	curve := Curve{Strategy: strategy, Seed: seed, Budget: budget.String()}
 	s.Observe = func(p Progress) {
 		curve.Hypervolume = append(curve.Hypervolume, p.Hypervolume)
-		if o.Search.Observe != nil {
-			o.Search.Observe(p)
-		}
+		judged()
 	}
 	r, err := Run(ctx, s)
 	if err != nil {
@@ -105,6 +165,36 @@ func (o *CompareOptions) run(ctx context.Context, budget cost.Budget, strategy S
 	}
 	curve.Verified = frontier.Hypervolume(again, r.By, r.Reference.Cost, r.Reference.Accuracy) / r.Reference.Cost
 	return curve, nil
+}
+
+// After is the mean and the deviation over seeds of a strategy's hypervolume after
+// some evaluations; false where its searches have fewer.
+func (c *Comparison) After(s Strategy, budget string, evaluations int) (mean, deviation float64, ok bool) {
+	var values []float64
+	for _, x := range c.Curves {
+		if x.Strategy != s || x.Budget != budget {
+			continue
+		}
+		if evaluations < 1 || evaluations > len(x.Hypervolume) {
+			return 0, 0, false
+		}
+		values = append(values, x.Hypervolume[evaluations-1])
+	}
+	mean, deviation = moments(values)
+	return mean, deviation, len(values) > 0
+}
+
+// WriteCSV writes all curves, a line for every evaluation.
+func (c *Comparison) WriteCSV(w io.Writer) error {
+	lines := csv.NewWriter(w)
+	_ = lines.Write([]string{"strategy", "seed", "budget", "evaluations", "hypervolume"}) // Error tells
+	for _, x := range c.Curves {
+		for i, v := range x.Hypervolume {
+			_ = lines.Write([]string{string(x.Strategy), strconv.FormatUint(x.Seed, 10), x.Budget, strconv.Itoa(i + 1), strconv.FormatFloat(v, 'g', 6, 64)})
+		}
+	}
+	lines.Flush()
+	return lines.Error()
 }
 
 // Standing is how a strategy did under one budget, over all seeds.

@@ -1,15 +1,21 @@
 package search
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"tips/frontier"
 	"tips/search/cost"
+	"tips/supernet"
+	"tips/weights"
 )
 
 // population draws individuals with few different costs and accuracies, so that
@@ -142,14 +148,15 @@ func TestCompare(t *testing.T) {
 		Seeds:  seeds, Evaluations: evaluations, Fewer: map[Strategy]int{Guided: evaluations / 4, Evolution: evaluations / 2},
 		Verify: newSynthetic(n, 0),
 	}
-	searches := 0
-	o.Observe = func(run, of int) { searches = of }
+	var progress CompareProgress
+	o.Observe = func(p CompareProgress) { progress = p }
 	c, err := Compare(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Curves) != 3*len(seeds) || searches != len(c.Curves) {
-		t.Fatalf("%d curves", len(c.Curves))
+	total := len(seeds) * (evaluations + evaluations/2 + evaluations/4)
+	if want := (CompareProgress{total, total, 3 * len(seeds), 3 * len(seeds)}); len(c.Curves) != 3*len(seeds) || progress != want {
+		t.Fatalf("%d curves, at last %+v; want %+v", len(c.Curves), progress, want)
 	}
 	for _, x := range c.Curves {
 		for i := 1; i < len(x.Hypervolume); i++ {
@@ -165,8 +172,60 @@ func TestCompare(t *testing.T) {
 			t.Errorf("guided needs %.0f evaluations in %d of %d searches; want at most %d", s.Needed, s.Reached, s.Searches, evaluations/5)
 		}
 	}
+	for _, x := range c.Standings() {
+		if mean, deviation, ok := c.After(x.Strategy, x.Budget, x.Evaluations); !ok || mean != x.Mean || deviation != x.Deviation {
+			t.Errorf("%s: %v ± %v after all evaluations; want %v ± %v", x.Strategy, mean, deviation, x.Mean, x.Deviation)
+		}
+	}
+	if _, _, ok := c.After(Guided, c.Curves[0].Budget, evaluations); ok {
+		t.Error("guided has as many evaluations as random")
+	}
 	chart := c.Chart(cost.Budget(nil).String())
 	if len(chart.Series) != 3 || len(chart.Series[0].X) != chartPoints || chart.Series[0].X[chartPoints-1] != float64(evaluations) {
 		t.Errorf("chart %+v", chart)
 	}
+}
+
+// TestCompareTogether: how many searches are under way at once makes no difference.
+func TestCompareTogether(t *testing.T) {
+	n := network(t, mobilenet)
+	compare := func(together int) *Comparison {
+		c, err := Compare(context.Background(), CompareOptions{
+			Search: Options{Network: n, Judge: newSynthetic(n, 2000), Parallel: together}, Seeds: []uint64{1, 2}, Evaluations: 40, Together: together,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	want, got := compare(1), compare(4)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-one +four at once):\n%s", diff)
+	}
+	var text bytes.Buffer
+	if err := got.WriteCSV(&text); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(text.String(), "\n")
+	if len(lines) != 1+6*40+1 || lines[0] != "strategy,seed,budget,evaluations,hypervolume" || !strings.HasPrefix(lines[40], "random,1,none,40,") {
+		t.Errorf("%d lines, of which 1 and 41 are %q and %q", len(lines), lines[0], lines[40])
+	}
+	if _, err := Compare(context.Background(), CompareOptions{Search: Options{Network: n, Judge: newSynthetic(n, 0), State: "state"}, Together: 2}); err == nil {
+		t.Error("two searches at once share a state file")
+	}
+	// A judge that fails ends all of them.
+	failing := errors.New("no power")
+	_, err := Compare(context.Background(), CompareOptions{
+		Search: Options{Network: n, Judge: judgeFunc(func() error { return failing })}, Evaluations: 5, Together: 3,
+	})
+	if !errors.Is(err, failing) {
+		t.Errorf("%v; want %v", err, failing)
+	}
+}
+
+// judgeFunc answers with an error.
+type judgeFunc func() error
+
+func (f judgeFunc) Accuracy(context.Context, supernet.Subnet) (correct, images int, t *weights.Statistics, err error) {
+	return 0, 1, nil, f()
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -32,6 +33,7 @@ func TestScripts(t *testing.T) {
 					ts.Fatalf("want one line that starts with 'tips: ', got:\n%s", text)
 				}
 			},
+			"truncate": truncate,
 			"json": func(ts *testscript.TestScript, _ bool, args []string) {
 				if !json.Valid([]byte(ts.ReadFile(args[0]))) {
 					ts.Fatalf("%s is not JSON", args[0])
@@ -39,6 +41,22 @@ func TestScripts(t *testing.T) {
 			},
 		},
 	})
+}
+
+// truncate cuts a file off, to a number of bytes or, if that is negative, by it.
+func truncate(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: truncate FILE BYTES")
+	}
+	name := ts.MkAbs(args[0])
+	info, err := os.Stat(name)
+	ts.Check(err)
+	n, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	if n < 0 {
+		n += info.Size()
+	}
+	ts.Check(os.Truncate(name, n))
 }
 
 // wantStatus runs tips and wants an exit status: status 2 tips models --bad.

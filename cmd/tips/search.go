@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tips/frontier"
+	"tips/judge"
 	"tips/search"
 	"tips/search/cost"
 	"tips/supernet"
@@ -66,10 +66,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted and saved.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.out, "out", "", "`folder` of the results (default RUN)")
-	f.StringVar(&o.judging.weights, "weights", "", "safetensors `file` of the weights (default those of RUN)")
-	f.StringVar(&o.judging.data, "data", "", "the `DATA` to judge by, as 'tips train --data' takes it (default that of RUN)")
-	f.IntVar(&o.judging.images, "images", 0, "images to judge by, evenly chosen; 0 for all")
-	f.IntVar(&o.judging.calibration, "calibration", 0, "training images to re-estimate batch-norm statistics on (default as RUN's recipe)")
+	o.judging.add(cmd)
 	f.StringVar(&o.by, "by", cost.MACsName, "the `cost` to trade accuracy for")
 	f.StringVar(&o.budget, "budget", "", "caps on costs, as in macs<=30M,latency<=20ms")
 	f.StringVar(&o.at, "at", "", "amounts of --by to tell the best subnetwork for, as in 20M,30M")
@@ -79,11 +76,9 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted and saved.`,
 	f.IntVar(&o.evaluations, "evaluations", 200, "subnetworks to judge")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of everything left to chance")
 	f.IntVar(&o.depths, "depths", 0, "blocks of a stage that may be left out (default as the training method trained it)")
-	f.IntVar(&o.judging.threads, "threads", runtime.GOMAXPROCS(0), "threads")
 	f.BoolVar(&o.fresh, "fresh", false, "forget what an earlier search in the folder has judged")
 	f.BoolVar(&o.asJSON, "json", false, "write the results as JSON")
 	_ = cmd.MarkFlagDirname("out")
-	_ = cmd.MarkFlagFilename("weights", "safetensors")
 	_ = cmd.MarkFlagFilename("latency", "json")
 	_ = cmd.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions([]string{"guided", "evolution", "random"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.AddCommand(newSearchCompare())
@@ -92,7 +87,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted and saved.`,
 
 // searchOptions are the flags of tips search.
 type searchOptions struct {
-	judging                      judgingOptions
+	judging                      judgingFlags
 	out, by, budget, at, latency string
 	strategy                     string
 	costs                        []string
@@ -108,13 +103,8 @@ type searchOptions struct {
 }
 
 func (o *searchOptions) run(cmd *cobra.Command, run string) error {
-	for _, f := range []struct {
-		name         string
-		value, least int
-	}{{"evaluations", o.evaluations, 1}, {"threads", o.judging.threads, 1}, {"images", o.judging.images, 0}, {"calibration", o.judging.calibration, 0}, {"depths", o.depths, 0}} {
-		if f.value < f.least {
-			return fmt.Errorf("--%s %d; want %d or more", f.name, f.value, f.least)
-		}
+	if err := o.judging.check(least{"evaluations", o.evaluations, 1}, least{"depths", o.depths, 0}); err != nil {
+		return err
 	}
 	if !slices.Contains(search.Strategies(), search.Strategy(o.strategy)) {
 		return fmt.Errorf("--strategy %q; want one of random, evolution, guided", o.strategy)
@@ -123,11 +113,14 @@ func (o *searchOptions) run(cmd *cobra.Command, run string) error {
 	if o.out == "" {
 		o.out = run
 	}
-	j, err := openJudging(o.judging)
+	j, err := o.judging.open(judge.Options{Fresh: o.fresh}, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
 	defer j.Close()
+	if err := searchable(j, run); err != nil {
+		return err
+	}
 	if err := o.prepare(j); err != nil {
 		return err
 	}
@@ -141,9 +134,21 @@ func (o *searchOptions) run(cmd *cobra.Command, run string) error {
 	return o.search(ctx, cmd, j)
 }
 
+// searchable refuses runs without subnetworks to find.
+func searchable(j *judge.Judge, run string) error {
+	if j.Recipe().Method.Name == "static" {
+		return failed(fmt.Errorf("search: %s was trained by method static, as one subnetwork; there are no others to find", run))
+	}
+	return nil
+}
+
+// together is how many subnetworks a search judges at once: enough that no thread
+// waits for the last batch of one.
+func together(threads int) int { return min(threads, 8) }
+
 // prepare turns flags into the options of a search.
-func (o *searchOptions) prepare(j *judging) error {
-	n := j.set.Network
+func (o *searchOptions) prepare(j *judge.Judge) error {
+	n := j.Network()
 	costs, err := o.openCosts(n)
 	if err != nil {
 		return err
@@ -167,17 +172,18 @@ func (o *searchOptions) prepare(j *judging) error {
 	}
 	depths := o.depths
 	if !o.depthsGiven {
-		depths = j.depths
+		depths = j.Depths()
 	}
 	o.options = search.Options{
 		Network: n, Judge: j, By: by, Costs: costs[len(cost.Exact()):], Budget: budget, Strategy: search.Strategy(o.strategy),
-		Evaluations: o.evaluations, Seed: o.seed, Depths: depths, State: filepath.Join(o.out, searchState), Identity: j.identity,
+		Evaluations: o.evaluations, Seed: o.seed, Depths: depths, State: filepath.Join(o.out, searchState), Identity: j.Identity(),
+		Parallel: together(o.judging.threads),
 	}
 	kind, err := frontier.ParseKind(by.Name())
 	if err != nil {
 		kind = frontier.Own
 	}
-	f := j.frontier
+	f := j.Frontier()
 	f.By = []frontier.Kind{kind}
 	if kind == frontier.Own {
 		f.OwnName = by.Name()
@@ -237,7 +243,7 @@ func (o *searchOptions) openCosts(n *supernet.Network) ([]cost.Cost, error) {
 	return costs, nil
 }
 
-func (o *searchOptions) search(ctx context.Context, cmd *cobra.Command, j *judging) error {
+func (o *searchOptions) search(ctx context.Context, cmd *cobra.Command, j *judge.Judge) error {
 	stderr := cmd.ErrOrStderr()
 	file := filepath.Join(o.out, frontierFile)
 	if o.fresh {
@@ -262,7 +268,7 @@ func (o *searchOptions) search(ctx context.Context, cmd *cobra.Command, j *judgi
 	o.options.Observe = func(p search.Progress) {
 		if p.Evaluations == 1 { // the budget is feasible
 			fmt.Fprintf(stderr, "searching %s by %s on %d %s images: %s, %d evaluations, budget %s\n",
-				o.options.Network.Name(), o.by, j.images, j.on, o.strategy, o.evaluations, o.options.Budget)
+				o.options.Network.Name(), o.by, j.Images(), j.On(), o.strategy, o.evaluations, o.options.Budget)
 		}
 		text := fmt.Sprintf("frontier %d  hypervolume %.4f", len(p.Frontier), p.Hypervolume)
 		if p.Quality != nil {

@@ -28,30 +28,38 @@ sgd: {rate: 0.05}
 evaluate: {subnets: [full], calibration: 64}
 `
 
-// TestSearchInterrupted: killed or interrupted at any moment, a search leaves a
-// frontier that can be read, and goes on to what it would have found.
-func TestSearchInterrupted(t *testing.T) {
+// trainedRun makes the program and a small training run in a folder, for tests that
+// send signals.
+func trainedRun(t *testing.T) (dir, tips, run string) {
+	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("needs signals")
 	}
-	dir := t.TempDir()
+	dir = t.TempDir()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	tips := filepath.Join(dir, "tips") // the test's own program is tips if it is called so
+	tips = filepath.Join(dir, "tips") // the test's own program is tips if it is called so
 	if err := os.Symlink(self, tips); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "small.yaml"), []byte(searchRecipe), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	run := filepath.Join(dir, "run")
+	run = filepath.Join(dir, "run")
 	if out, err := exec.Command(tips, "train", filepath.Join(dir, "small.yaml"), "--threads", "1", "--out", run).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	return dir, tips, run
+}
+
+// TestSearchInterrupted: killed or interrupted at any moment, a search leaves a
+// frontier that can be read, and goes on to what it would have found.
+func TestSearchInterrupted(t *testing.T) {
+	dir, tips, run := trainedRun(t)
 	command := func(out string) (*exec.Cmd, *bytes.Buffer, *bytes.Buffer) {
-		cmd := exec.Command(tips, "search", run, "--threads", "1", "--evaluations", "90", "--out", filepath.Join(dir, out), "--json")
+		cmd := exec.Command(tips, "search", run, "--threads", "1", "--evaluations", "90", "--out", filepath.Join(dir, out), "--cache", filepath.Join(dir, out+".cache"), "--json")
 		var stdout, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		return cmd, &stdout, &stderr

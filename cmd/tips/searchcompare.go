@@ -8,20 +8,26 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
+	"time"
 
+	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"tips/judge"
 	"tips/search"
 	"tips/search/cost"
+	"tips/supernet"
 )
 
 // Files that a comparison leaves in its folder.
 const (
 	comparePicture = "compare.svg"
 	compareData    = "compare.json"
-	compareState   = "compare.state"
+	compareCurves  = "compare.csv"
 )
 
 func newSearchCompare() *cobra.Command {
@@ -30,12 +36,18 @@ func newSearchCompare() *cobra.Command {
 		Use:   "compare RUN",
 		Short: "Hold the strategies of search against each other",
 		Long: `Search a trained network with every strategy and several seeds, and compare the
-hypervolumes of their frontiers after the same numbers of evaluations.
+hypervolumes of their frontiers after the same numbers of evaluations, and how many
+evaluations each needs to reach what Algorithm 1 has at its end.
 
-The folder --out gets the curves as a picture and as JSON. A subnetwork that several
-searches ask for is judged once. Interrupted or killed, the same command goes on.`,
+Hypervolumes are measured from a reference point, ACCURACY or ACCURACY@MACS as in
+0.8@4M; without MACS it is at the cap on MACs or else at the whole network's.
+
+The folder --out gets the curves as a picture, as CSV and as JSON. A subnetwork is
+judged once, however many searches ask for it, and kept in --cache. Interrupted or
+killed, the same command goes on.`,
 		Example: `  tips search compare runs/quick-tips-1
-  tips search compare runs/quick-tips-1 --evaluations 1000 --guided 250 --seeds 5 --images 1000 --json`,
+  tips search compare runs/quick-tips-1 --evaluations 1000 --guided 250 --seeds 5 --images 1000 --json
+  tips search compare runs/quick-tips-1 --reference 0.8@1M --out compared`,
 		Args: exactly("RUN"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
@@ -44,41 +56,34 @@ searches ask for is judged once. Interrupted or killed, the same command goes on
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.out, "out", "", "`folder` of the results (default RUN)")
-	f.StringVar(&o.judging.data, "data", "", "the `DATA` to judge by (default that of RUN)")
-	f.IntVar(&o.judging.images, "images", 0, "images to judge by, evenly chosen; 0 for all")
-	f.IntVar(&o.judging.calibration, "calibration", 0, "training images to re-estimate batch-norm statistics on (default as RUN's recipe)")
+	o.judging.add(cmd)
 	f.StringVar(&o.budget, "budget", "", "caps on exact costs, as in macs<=30M")
 	f.IntVar(&o.evaluations, "evaluations", 500, "subnetworks that each search judges")
 	f.IntVar(&o.guided, "guided", 0, "subnetworks that guided searches judge, if fewer (default as the others)")
+	f.IntVar(&o.evolution, "evolution", 0, "subnetworks that evolutions judge, if fewer (default as the others)")
 	f.IntVar(&o.seeds, "seeds", 5, "searches of each strategy")
-	f.Float64Var(&o.accuracy, "reference", 0, "accuracy that hypervolumes are measured from, 0 to 1")
-	f.IntVar(&o.judging.threads, "threads", runtime.GOMAXPROCS(0), "threads")
+	f.StringVar(&o.reference, "reference", "0", "the `POINT` that hypervolumes are measured from")
 	f.BoolVar(&o.asJSON, "json", false, "write the standings as JSON")
 	_ = cmd.MarkFlagDirname("out")
 	return cmd
 }
 
 type compareOptions struct {
-	judging                    judgingOptions
-	out, budget                string
-	evaluations, guided, seeds int
-	accuracy                   float64
-	asJSON                     bool
+	judging                               judgingFlags
+	out, budget, reference                string
+	evaluations, guided, evolution, seeds int
+	asJSON                                bool
 }
 
 func (o *compareOptions) run(cmd *cobra.Command, run string) error {
-	for _, f := range []struct {
-		name         string
-		value, least int
-	}{{"evaluations", o.evaluations, 1}, {"guided", o.guided, 0}, {"seeds", o.seeds, 1}, {"threads", o.judging.threads, 1}, {"images", o.judging.images, 0}, {"calibration", o.judging.calibration, 0}} {
-		if f.value < f.least {
-			return fmt.Errorf("--%s %d; want %d or more", f.name, f.value, f.least)
-		}
-	}
-	if !(o.accuracy >= 0 && o.accuracy < 1) {
-		return fmt.Errorf("--reference %v; want 0 or more and below 1", o.accuracy)
+	if err := o.judging.check(least{"evaluations", o.evaluations, 1}, least{"guided", o.guided, 0}, least{"evolution", o.evolution, 0}, least{"seeds", o.seeds, 1}); err != nil {
+		return err
 	}
 	budget, err := cost.ParseBudget(o.budget, cost.Exact()...)
+	if err != nil {
+		return err
+	}
+	reference, err := parseReference(o.reference)
 	if err != nil {
 		return err
 	}
@@ -86,74 +91,153 @@ func (o *compareOptions) run(cmd *cobra.Command, run string) error {
 	if o.out == "" {
 		o.out = run
 	}
-	j, err := openJudging(o.judging)
+	// Statistics are of no use here, and thousands of them are large.
+	j, err := o.judging.open(judge.Options{Counts: true}, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
 	defer j.Close()
+	if err := searchable(j, run); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return failed(err)
 	}
 	c := search.CompareOptions{
 		Search: search.Options{
-			Network: j.set.Network, Judge: j, Budget: budget, Depths: j.depths,
-			State: filepath.Join(o.out, compareState), Identity: j.identity,
+			Network: j.Network(), Judge: j, Budget: budget, Depths: j.Depths(),
+			Reference: referenceFor(j.Network(), budget, reference), Parallel: together(o.judging.threads),
 		},
-		Evaluations: o.evaluations, Fewer: map[search.Strategy]int{search.Guided: o.guided},
+		Evaluations: o.evaluations, Fewer: map[search.Strategy]int{search.Guided: o.guided, search.Evolution: o.evolution},
+		Together: together(o.judging.threads), // while one breeds, others judge
 	}
 	for seed := range o.seeds {
 		c.Seeds = append(c.Seeds, uint64(seed+1))
 	}
-	if o.accuracy > 0 {
-		full, _ := cost.MACs().Of(j.set.Network.Full()) // cannot fail
-		if most, ok := budget.Cap(cost.MACsName); ok {
-			full = most
-		}
-		c.Search.Reference = search.Reference{Cost: full, Accuracy: o.accuracy}
-	}
-	bar := countBar(cmd.ErrOrStderr(), 1, "")
-	defer bar.Clear()
-	now := 0
-	c.Observe = func(run, of int) { now = run; bar.ChangeMax(of * o.evaluations) }
-	c.Search.Observe = func(p search.Progress) {
-		bar.Describe(fmt.Sprintf("search %d  hypervolume %.4f", now+1, p.Hypervolume))
-		_ = bar.Set(now*o.evaluations + p.Evaluations)
-	}
+	show := newCompareProgress(cmd.ErrOrStderr())
+	c.Observe = show.observe
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	result, err := search.Compare(ctx, c)
+	_ = show.bar.Clear()
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return stopped{errors.New("search: compare: interrupted; run the same command again to go on")}
 	}
 	if err != nil {
 		return failed(err)
 	}
-	return failed(o.finish(cmd.OutOrStdout(), result, budget.String()))
+	return failed(o.finish(cmd.OutOrStdout(), result, budget.String(), c.Search.Reference))
 }
 
-func (o *compareOptions) finish(w io.Writer, c *search.Comparison, budget string) error {
-	if err := writeFile(filepath.Join(o.out, comparePicture), c.Chart(budget).WriteSVG); err != nil {
-		return err
+// parseReference reads ACCURACY or ACCURACY@MACS; a cost of 0 is none given.
+func parseReference(text string) (search.Reference, error) {
+	accuracy, macs, at := strings.Cut(text, "@")
+	var r search.Reference
+	var err error
+	if r.Accuracy, err = strconv.ParseFloat(accuracy, 64); err != nil || !(r.Accuracy >= 0 && r.Accuracy < 1) {
+		return r, fmt.Errorf("--reference %q; want an accuracy of 0 or more and below 1, as in 0.8 or 0.8@4M", text)
 	}
-	if err := writeFile(filepath.Join(o.out, compareData), func(w io.Writer) error { return writeJSON(w, c) }); err != nil {
-		return err
+	if at {
+		b, err := cost.ParseBudget(cost.MACsName+"<="+macs, cost.MACs())
+		if err != nil {
+			return r, fmt.Errorf("--reference %q: %w", text, err)
+		}
+		r.Cost = b[0].Most
+	}
+	return r, nil
+}
+
+// referenceFor puts in the cost that a reference means by itself.
+func referenceFor(n *supernet.Network, budget cost.Budget, r search.Reference) search.Reference {
+	if r.Cost == 0 {
+		r.Cost, _ = cost.MACs().Of(n.Full()) // cannot fail
+		if most, ok := budget.Cap(cost.MACsName); ok {
+			r.Cost = most
+		}
+	}
+	return r
+}
+
+// compareProgress shows how far a comparison is.
+type compareProgress struct {
+	out         io.Writer
+	bar         *progressbar.ProgressBar
+	began, line time.Time
+}
+
+func newCompareProgress(w io.Writer) *compareProgress {
+	return &compareProgress{out: w, bar: countBar(w, 1, ""), began: time.Now(), line: time.Now()}
+}
+
+func (p *compareProgress) observe(now search.CompareProgress) {
+	text := fmt.Sprintf("%d of %d searches", now.Over, now.Searches)
+	p.bar.ChangeMax(now.Total)
+	p.bar.Describe(text)
+	_ = p.bar.Set(now.Evaluations)
+	if !isTerminal(p.out) && time.Since(p.line) >= quiet {
+		p.line = time.Now()
+		left := time.Since(p.began).Seconds() / float64(max(now.Evaluations, 1)) * float64(now.Total-now.Evaluations)
+		fmt.Fprintf(p.out, "%d/%d evaluations, %s, about %s left\n", now.Evaluations, now.Total, text, duration(left))
+	}
+}
+
+func (o *compareOptions) finish(w io.Writer, c *search.Comparison, budget string, reference search.Reference) error {
+	for _, f := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{
+		{comparePicture, c.Chart(budget).WriteSVG},
+		{compareCurves, c.WriteCSV},
+		{compareData, func(w io.Writer) error { return writeJSON(w, c) }},
+	} {
+		if err := writeFile(filepath.Join(o.out, f.name), f.write); err != nil {
+			return err
+		}
 	}
 	standings := c.Standings()
 	if o.asJSON {
 		return writeJSON(w, standings)
 	}
-	t := newTable(w, "STRATEGY", "EVALUATIONS", "HYPERVOLUME", "REACHES RANDOM'S AFTER", "PREDICTOR'S τ")
+	fmt.Fprintf(w, "hypervolume within %s MACs, above an accuracy of %v, mean and deviation of %s:\n\n",
+		cost.Format(cost.MACsName, reference.Cost), reference.Accuracy, plural(o.seeds, "seed"))
+	header := []string{"STRATEGY"}
+	stops := o.stops()
+	for _, n := range stops {
+		header = append(header, fmt.Sprintf("AFTER %d", n))
+	}
+	t := newTable(w, append(header, "REACHES RANDOM'S LAST AFTER", "PREDICTOR'S τ")...)
 	for _, s := range standings {
+		row := []string{string(s.Strategy)}
+		for _, n := range stops {
+			cell := "-"
+			if mean, deviation, ok := c.After(s.Strategy, s.Budget, n); ok {
+				cell = fmt.Sprintf("%.4f ± %.4f", mean, deviation)
+			}
+			row = append(row, cell)
+		}
 		needed := "-"
 		if s.Reached > 0 {
-			needed = fmt.Sprintf("%.0f evaluations, in %d of %d", s.Needed, s.Reached, s.Searches)
+			needed = fmt.Sprintf("%.0f of %d, in %d of %d", s.Needed, s.RandomsEvaluate, s.Reached, s.Searches)
 		}
-		t.row(string(s.Strategy), fmt.Sprint(s.Evaluations), fmt.Sprintf("%.4f ± %.4f", s.Mean, s.Deviation), needed, fmt.Sprintf("%.3f", s.Kendall))
+		t.row(append(row, needed, fmt.Sprintf("%.3f", s.Kendall))...)
 	}
 	if err := t.flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nwrote %s and %s\n", filepath.Join(o.out, comparePicture), filepath.Join(o.out, compareData))
+	_, err := fmt.Fprintf(w, "\nwrote %s, %s and %s to %s\n", comparePicture, compareCurves, compareData, o.out)
 	return err
+}
+
+// stops are the numbers of evaluations that the table has columns for: a twentieth, a
+// tenth, … of them, and where strategies with fewer end.
+func (o *compareOptions) stops() []int {
+	var list []int
+	for _, n := range []int{o.evaluations / 20, o.evaluations / 10, o.evaluations / 5, o.evaluations / 2, o.guided, o.evolution, o.evaluations} {
+		if n > 0 && n <= o.evaluations {
+			list = append(list, n)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }

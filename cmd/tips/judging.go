@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"tips/judge"
+	"tips/train"
+)
+
+// judgedFile is where verdicts are kept in the folder of a run.
+const judgedFile = "judged.cache"
+
+// judgingFlags are those of all verbs that judge subnetworks.
+type judgingFlags struct {
+	run, weights, data, cache    string
+	images, calibration, threads int
+}
+
+// add adds the flags.
+func (o *judgingFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.weights, "weights", "", "safetensors `file` of the weights (default those of RUN)")
+	f.StringVar(&o.data, "data", "", "the `DATA` to judge by, as 'tips train --data' takes it (default that of RUN)")
+	f.IntVar(&o.images, "images", 0, "images to judge by, evenly chosen; 0 for all")
+	f.IntVar(&o.calibration, "calibration", 0, "training images to re-estimate batch-norm statistics on (default as RUN's recipe)")
+	f.StringVar(&o.cache, "cache", "", "`file` that what was judged is kept in, or none (default RUN/"+judgedFile+")")
+	f.IntVar(&o.threads, "threads", runtime.GOMAXPROCS(0), "threads; results do not depend on their number")
+	_ = cmd.MarkFlagFilename("weights", "safetensors")
+}
+
+// least is a flag and the least it may be.
+type least struct {
+	name         string
+	value, least int
+}
+
+// check refuses numbers that are too small.
+func (o *judgingFlags) check(more ...least) error {
+	for _, f := range append(more, least{"threads", o.threads, 1}, least{"images", o.images, 0}, least{"calibration", o.calibration, 0}) {
+		if f.value < f.least {
+			return fmt.Errorf("--%s %d; want %d or more", f.name, f.value, f.least)
+		}
+	}
+	return nil
+}
+
+// open opens the judge that the flags and some more options ask for.
+func (o *judgingFlags) open(more judge.Options, stderr io.Writer) (*judge.Judge, error) {
+	more.Run, more.Weights = o.run, o.weights
+	more.Images, more.Calibration, more.Threads = o.images, o.calibration, o.threads
+	more.Formats = formats()
+	if o.data != "" {
+		named := ""
+		if o.run != "" {
+			recipe, err := train.OpenRecipe(filepath.Join(o.run, train.RecipeFile))
+			if err != nil {
+				return nil, failed(fmt.Errorf("%w; want the folder of a training run", err))
+			}
+			named = recipe.Data
+		}
+		var err error
+		if more.Data, err = dataSpec(named, o.data); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case o.cache == "none":
+	case o.cache != "":
+		more.Cache = o.cache
+	case o.run != "":
+		more.Cache = filepath.Join(o.run, judgedFile)
+	}
+	j, err := judge.Open(more)
+	if errors.Is(err, fs.ErrPermission) && o.cache == "" && more.Cache != "" { // somebody else's run
+		more.Cache = ""
+		if j, err = judge.Open(more); err == nil {
+			fmt.Fprintf(stderr, "%s cannot be written; what is judged is not kept\n", filepath.Join(o.run, judgedFile))
+		}
+	}
+	if err != nil {
+		return nil, failed(err)
+	}
+	if n := j.Dropped(); n > 0 {
+		fmt.Fprintf(stderr, "%s ended in %s that were not written to their end; they are cut off\n", more.Cache, plural(int(n), "byte"))
+	}
+	return j, nil
+}
