@@ -256,15 +256,17 @@ func readList(name string) ([]listLine, error) {
 // judge finds the answers, and shows how far it is.
 func (o *evalOptions) judge(ctx context.Context, j *judge.Judge, stderr io.Writer) ([]judge.Verdict, error) {
 	subnets := make([]supernet.Subnet, len(o.questions))
-	missing := map[supernet.Subnet]bool{}
+	missing, known := map[supernet.Subnet]bool{}, 0
 	for i, q := range o.questions {
 		subnets[i] = q.subnet
-		if o.fresh || !j.Known(q.subnet) {
+		if j.Known(q.subnet) {
+			known++
+		} else {
 			missing[q.subnet] = true
 		}
 	}
 	fmt.Fprintf(stderr, "judging %s of %s by %d %s images, calibrated on %d", plural(len(subnets), "subnetwork"), j.Network().Name(), j.Images(), j.On(), j.Calibration())
-	if known := len(subnets) - len(missing); known > 0 {
+	if known > 0 {
 		fmt.Fprintf(stderr, "; %d known already", known)
 	}
 	fmt.Fprintln(stderr)

@@ -60,7 +60,7 @@ func TestEvalInterrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 		for began := time.Now(); ; time.Sleep(time.Duration(rng.IntN(2000)) * time.Microsecond) {
-			if info, err := os.Stat(cache); err == nil && info.Size() > size+int64(500*k) {
+			if info, err := os.Stat(cache); err == nil && info.Size() > size+int64(200+300*k) {
 				break
 			}
 			if time.Since(began) > time.Minute {
