@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"image/png"
 	"io"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -182,5 +183,40 @@ func TestLongTitles(t *testing.T) {
 	short, long := size("short"), size(strings.Repeat("long ", 20)+"title")
 	if !(long < 0.9*short) {
 		t.Errorf("a title of 105 letters has letters of %v, one of 5 letters of %v", long, short)
+	}
+}
+
+// TestBars: bars are drawn from left to right in the order of their values, names
+// and texts stand in the picture, and what no logarithm takes is refused.
+func TestBars(t *testing.T) {
+	b := Bars{Title: "sizes <and> times", Panels: []Panel{
+		{Label: "bytes", Bars: []Bar{{Name: "small", Value: 482, Text: "482 B"}, {Name: "large", Value: 117.8e6, Text: "117.8 MB", Claim: true, Series: 1}}},
+		{Label: "ms", Bars: []Bar{{Name: "only", Value: 14e-6, Text: "14 ns"}}},
+	}}
+	var svg bytes.Buffer
+	if err := b.WriteSVG(&svg); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"sizes &lt;and&gt; times", "small", "482 B", "117.8 MB", "only", "14 ns", "bytes"} {
+		if !strings.Contains(svg.String(), want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	var picture bytes.Buffer
+	if err := b.WritePNG(&picture); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := png.Decode(&picture); err != nil {
+		t.Error(err)
+	}
+	for _, wrong := range []float64{0, -1, math.NaN(), math.Inf(1)} {
+		b.Panels[1].Bars[0].Value = wrong
+		if err := b.WriteSVG(io.Discard); err == nil {
+			t.Errorf("a bar of %v was drawn", wrong)
+		}
+	}
+	b.Panels[1].Bars = nil
+	if err := b.WriteSVG(io.Discard); err == nil {
+		t.Error("a panel without bars was drawn")
 	}
 }

@@ -19,8 +19,24 @@ type Figure struct {
 	Header   []string
 	Rows     [][]string
 	Chart    plot.Chart
+	Picture  Picture    // drawn instead of the chart, unless it is nil
+	Table    [][]string // for people, its header first; nil for none
 	Findings []Finding
 	Remarks  []string // what a reader should know to judge the findings
+}
+
+// Picture is something that can be drawn.
+type Picture interface {
+	WriteSVG(io.Writer) error
+	WritePNG(io.Writer) error
+}
+
+// Drawn is what shows the figure.
+func (f Figure) Drawn() Picture {
+	if f.Picture != nil {
+		return f.Picture
+	}
+	return f.Chart
 }
 
 // Finding is a claim of the paper beside what was measured here.

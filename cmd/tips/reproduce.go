@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,22 +16,22 @@ import (
 func newReproduce() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reproduce FIGURE",
-		Short: "Recompute figures of the TIPS paper",
-		Long: `Recompute a figure of the paper: its data as CSV, the picture as SVG and PNG, and
-what it shows beside what the paper claims. The exit status tells whether the
+		Short: "Recompute figures and tables of the TIPS paper",
+		Long: `Recompute a figure or a table of the paper: its data as CSV, the picture as SVG and PNG,
+and what it shows beside what the paper claims. The exit status tells whether the
 figure could be computed, not whether the claim holds.`,
 		Example: `  tips reproduce fig4a
   tips reproduce fig5 --runs 50 --out figures
   tips reproduce fig6 --model resnet50`,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return fmt.Errorf("reproduce: FIGURE is missing; want fig3, fig4a, fig5, fig6 or methods")
+				return fmt.Errorf("reproduce: FIGURE is missing; want one of %s", strings.Join(verbs(cmd), ", "))
 			}
-			return fmt.Errorf("reproduce: unknown figure %q; want fig3, fig4a, fig5, fig6 or methods", args[0])
+			return fmt.Errorf("reproduce: unknown figure %q; want one of %s", args[0], strings.Join(verbs(cmd), ", "))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newFig3(), newFig4a(), newFig5(), newFig6(), newMethods())
+	cmd.AddCommand(newFig3(), newFig4a(), newFig5(), newFig6(), newMethods(), newOverhead())
 	return cmd
 }
 
@@ -141,7 +142,7 @@ func (o *figureOutput) finish(cmd *cobra.Command, f reproduce.Figure, err error)
 	for _, part := range []struct {
 		ending string
 		write  func(io.Writer) error
-	}{{".csv", f.WriteCSV}, {".svg", f.Chart.WriteSVG}, {".png", f.Chart.WritePNG}} {
+	}{{".csv", f.WriteCSV}, {".svg", f.Drawn().WriteSVG}, {".png", f.Drawn().WritePNG}} {
 		name := filepath.Join(o.dir, f.Name+part.ending)
 		if err := writeFile(name, part.write); err != nil {
 			return err
@@ -153,11 +154,23 @@ func (o *figureOutput) finish(cmd *cobra.Command, f reproduce.Figure, err error)
 		return failed(writeJSON(w, struct {
 			Figure   string              `json:"figure"`
 			Caption  string              `json:"caption"`
+			Table    [][]string          `json:"table,omitempty"`
 			Findings []reproduce.Finding `json:"findings"`
+			Remarks  []string            `json:"remarks"`
 			Files    []string            `json:"files"`
-		}{f.Name, f.Caption, f.Findings, files}))
+		}{f.Name, f.Caption, f.Table, f.Findings, f.Remarks, files}))
 	}
 	fmt.Fprintf(w, "%s: %s\n\n", f.Name, f.Caption)
+	if len(f.Table) > 0 {
+		t := newTable(w, f.Table[0]...)
+		for _, row := range f.Table[1:] {
+			t.row(row...)
+		}
+		if err := t.flush(); err != nil {
+			return failed(err)
+		}
+		fmt.Fprintln(w)
+	}
 	for _, finding := range f.Findings {
 		verdict := "holds"
 		if !finding.Holds {
