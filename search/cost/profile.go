@@ -217,33 +217,44 @@ func (p *profiler) measure(ctx context.Context) error {
 }
 
 // visit measures a few runs of a program: steps of those that the table is made
-// of, whole runs of those that it is checked against.
+// of, whole runs of those that it is checked against. To ask the system who else
+// ran empties caches, so it is asked around all runs of a visit and the first run,
+// which comes after it, does not count.
 func (p *profiler) visit(i int) {
 	program := p.programs[i]
-	p.session.Run(program, p.output, p.input)
-	if i >= p.Subnets {
-		for range visit {
-			waited, began := waitTime(), time.Now()
-			p.session.Run(program, p.output, p.input)
-			p.whole[i].add(time.Since(began).Seconds(), waited)
-		}
-		return
+	var steps []nn.Step // of which times are taken
+	if i < p.Subnets {
+		steps = program.Steps()
 	}
-	steps := program.Steps()
-	took := make([]time.Duration, len(steps))
-	for range visit {
-		waited, began := waitTime(), time.Now()
-		p.session.Profile(program, p.output, p.input, took)
-		whole, sum := time.Since(began).Seconds(), 0.0
-		quiet := p.whole[i].add(whole, waited)
+	var whole [visit]float64
+	took := make([]time.Duration, visit*len(steps))
+	waited, asked := waitTime(), time.Now()
+	p.session.Run(program, p.output, p.input)
+	for r := range visit {
+		began := time.Now()
+		if len(steps) > 0 {
+			p.session.Profile(program, p.output, p.input, took[r*len(steps):(r+1)*len(steps)])
+		} else {
+			p.session.Run(program, p.output, p.input)
+		}
+		whole[r] = time.Since(began).Seconds()
+	}
+	quiet := undisturbed(waited, asked)
+	for r := range visit {
+		p.whole[i].put(whole[r], quiet)
+		if len(steps) == 0 {
+			continue
+		}
+		sum := 0.0
 		for j, s := range steps {
 			if p.took[s] == nil {
 				p.took[s] = &samples{}
 			}
-			p.took[s].put(took[j].Seconds(), quiet)
-			sum += took[j].Seconds()
+			step := took[r*len(steps)+j].Seconds()
+			p.took[s].put(step, quiet)
+			sum += step
 		}
-		p.ratio.put(whole/max(sum, 1e-9), quiet)
+		p.ratio.put(whole[r]/max(sum, 1e-9), quiet)
 	}
 }
 

@@ -10,16 +10,15 @@ import (
 // samples are measurements, those that no other program disturbed apart.
 type samples struct{ calm, disturbed []float64 }
 
-// quietWait is the share of its time that threads may wait for a core in a run that
-// counts as undisturbed.
+// quietWait is the share of their time that threads may wait for a core in runs
+// that count as undisturbed.
 const quietWait = 0.02
 
-// add adds a time that ends now, in seconds; waited is what waitTime gave before
-// it. It tells whether the run was undisturbed.
-func (s *samples) add(took float64, waited time.Duration) bool {
-	quiet := (waitTime() - waited).Seconds() <= quietWait*took
-	s.put(took, quiet)
-	return quiet
+// undisturbed tells whether what ran since a moment, and ends now, had its cores for
+// itself; waited is what waitTime gave then.
+func undisturbed(waited time.Duration, since time.Time) bool {
+	took := time.Since(since)
+	return (waitTime() - waited).Seconds() <= quietWait*took.Seconds()
 }
 
 func (s *samples) put(value float64, quiet bool) {
