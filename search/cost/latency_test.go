@@ -20,6 +20,8 @@ import (
 
 	"tips/nn"
 	"tips/supernet"
+	"tips/supernet/zoo"
+	"tips/weights"
 )
 
 // pretend times steps by a law: a little for itself, and then for its work.
@@ -292,4 +294,43 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("it takes %v", d)
 		}
 	})
+}
+
+// TestMeasure: every program is run as often as asked, its median lies between its
+// quartiles, and more work takes longer.
+func TestMeasure(t *testing.T) {
+	n, err := zoo.New("resnet_small:data=fashion-mnist")
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := nn.NewModel(weights.Random(n, 1))
+	var programs []*nn.Program
+	for _, s := range []supernet.Subnet{n.Smallest(), {}} {
+		p, err := model.Program(s, n.Input(), 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		programs = append(programs, p)
+	}
+	share := 0.0
+	times, err := Measure(context.Background(), programs, MeasureOptions{Runs: 10, Time: 20 * time.Millisecond, Progress: func(s float64) { share = s }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range times {
+		if m.Runs < 10 || m.Disturbed > m.Runs || !(0 < m.Low && m.Low <= m.Median && m.Median <= m.High) {
+			t.Errorf("program %d: %+v", i, m)
+		}
+	}
+	if times[0].Median >= times[1].Median || share != 1 {
+		t.Errorf("the smallest takes %v, the full network %v; progress %v", times[0].Median, times[1].Median, share)
+	}
+	if _, err := Measure(context.Background(), programs, MeasureOptions{Threads: -1}); err == nil {
+		t.Error("measured with -1 threads")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Measure(ctx, programs, MeasureOptions{}); err == nil {
+		t.Error("measured though cancelled")
+	}
 }
