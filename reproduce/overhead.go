@@ -255,7 +255,7 @@ func (r *overheadRun) store(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		set, err := r.extracted(p)
+		set, err := r.Weights.ExtractWith(p.Subnet, p.Statistics)
 		if err != nil {
 			return err
 		}
@@ -287,20 +287,6 @@ func fileBytes(name string) (int64, error) {
 		return 0, err
 	}
 	return info.Size(), nil
-}
-
-// extracted is a point as a network of its own, with its own statistics.
-func (r *overheadRun) extracted(p frontier.Point) (*weights.Set, error) {
-	set, err := r.Weights.Extract(p.Subnet)
-	if err != nil || p.Statistics == nil {
-		return set, err
-	}
-	for i, op := range set.Network.Ops() {
-		if from, ok := r.Weights.Network.Index(op.Name); ok && op.Norm {
-			set.Ops[i].Mean, set.Ops[i].Variance = p.Statistics.Mean[from], p.Statistics.Variance[from]
-		}
-	}
-	return set, nil
 }
 
 // measure switches and reloads, all ways in turn, so that a machine that changes

@@ -49,6 +49,9 @@ of the layer-wise Jacobians along them. Proposition 1 says that both rise togeth
 		Args:              exactly(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := positive(cmd, "path-nodes", "paths", "draws"); err != nil {
+				return err
+			}
 			f, err := reproduce.Fig4a(o)
 			return out.finish(cmd, f, err)
 		},
@@ -65,7 +68,7 @@ of the layer-wise Jacobians along them. Proposition 1 says that both rise togeth
 
 func newFig5() *cobra.Command {
 	var o reproduce.Fig5Options
-	cmd := modelFigure(func(n *supernet.Network) (reproduce.Figure, error) { return reproduce.Fig5(n, o) })
+	cmd := modelFigure(func(n *supernet.Network) (reproduce.Figure, error) { return reproduce.Fig5(n, o) }, "runs")
 	cmd.Use = "fig5"
 	cmd.Short = "TPS against the number of subnetworks"
 	cmd.Long = `Figure 5: the TPS of the important path for 2 to 20 subnetworks, mean and
@@ -80,7 +83,7 @@ deviation over several runs. The paper finds a deviation below 2.5 % at 8.`
 
 func newFig6() *cobra.Command {
 	var o reproduce.Fig6Options
-	cmd := modelFigure(func(n *supernet.Network) (reproduce.Figure, error) { return reproduce.Fig6(n, o) })
+	cmd := modelFigure(func(n *supernet.Network) (reproduce.Figure, error) { return reproduce.Fig6(n, o) }, "paths", "path-nodes")
 	cmd.Use = "fig6"
 	cmd.Short = "TPS of several paths against λ"
 	cmd.Long = `Figure 6: the TPS of several paths of equal length for λ = 0.1 to 1. The paper
@@ -94,14 +97,17 @@ finds that their order never changes.`
 	return cmd
 }
 
-// modelFigure is a command that computes a figure of one network.
-func modelFigure(compute func(*supernet.Network) (reproduce.Figure, error)) *cobra.Command {
+// modelFigure is a command that computes a figure of one network. Counts are flags.
+func modelFigure(compute func(*supernet.Network) (reproduce.Figure, error), counts ...string) *cobra.Command {
 	var out figureOutput
 	var model string
 	cmd := &cobra.Command{
 		Args:              exactly(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := positive(cmd, counts...); err != nil {
+				return err
+			}
 			n, err := openModel(model)
 			if err != nil {
 				return err
@@ -113,6 +119,20 @@ func modelFigure(compute func(*supernet.Network) (reproduce.Figure, error)) *cob
 	modelFlag(cmd, &model)
 	out.register(cmd)
 	return cmd
+}
+
+// positive wants flags that were given to be 1 or more: for the library 0 is its
+// default, for who types it a mistake.
+func positive(cmd *cobra.Command, flags ...string) error {
+	for _, name := range flags {
+		if !cmd.Flags().Changed(name) {
+			continue
+		}
+		if n, err := cmd.Flags().GetInt(name); err != nil || n < 1 {
+			return fmt.Errorf("--%s %d; want 1 or more", name, n)
+		}
+	}
+	return nil
 }
 
 // figureOutput is what every figure does with its result.

@@ -76,6 +76,9 @@ type compareOptions struct {
 }
 
 func (o *compareOptions) run(cmd *cobra.Command, run string) error {
+	if err := positive(cmd, "guided", "evolution"); err != nil {
+		return err
+	}
 	if err := o.judging.check(least{"evaluations", o.evaluations, 1}, least{"guided", o.guided, 0}, least{"evolution", o.evolution, 0}, least{"seeds", o.seeds, 1}); err != nil {
 		return err
 	}
