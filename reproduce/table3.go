@@ -28,8 +28,8 @@ type Table3Options struct {
 	// LatencyFile and FrontierFile are what runs call these.
 	LatencyFile, FrontierFile string
 
-	// Judge gives what counts accuracies anew, by test images, and how many of these
-	// there are; nil leaves those of the frontiers, by the images that chose them.
+	// Judge gives what counts accuracies of a run anew, by test images; nil leaves
+	// those of the frontiers, by the images that chose them.
 	Judge func(run string) (Table3Judge, error)
 
 	Rows    int // subnetworks, at evenly spaced latencies; the paper has 5
@@ -54,6 +54,7 @@ type table3Run struct {
 	name     string // of the method, for people
 	set      *weights.Set
 	frontier *frontier.Frontier
+	chosenOn string          // which images the frontier was chosen by
 	on       string          // which images accuracies were counted on
 	by       string          // whose predictions
 	latency  []time.Duration // of all points, predicted
@@ -97,13 +98,13 @@ func Table3(ctx context.Context, o Table3Options) (Figure, error) {
 	for _, r := range runs {
 		r.choose(table3Budgets(runs, o.Rows), len(runs) == 1)
 	}
-	if err := table3Measure(ctx, runs, o); err != nil {
-		return Figure{}, err
-	}
 	for _, r := range runs {
 		if err := r.judge(ctx, o); err != nil {
 			return Figure{}, err
 		}
+	}
+	if err := table3Measure(ctx, runs, o); err != nil {
+		return Figure{}, err
 	}
 	return table3Figure(runs, o), nil
 }
@@ -165,6 +166,7 @@ func (o *Table3Options) openRun(dir string) (*table3Run, error) {
 	if recipe.Holdout > 0 {
 		r.on = "held-out"
 	}
+	r.chosenOn = r.on
 	return r, nil
 }
 

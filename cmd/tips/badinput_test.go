@@ -119,10 +119,10 @@ var badCommands = map[string]map[badInput][]string{
 		zero:         {"--subnets 0", "--repetitions 0", "--threads 0"}, noImage: {none + "no images"},
 	},
 	"reproduce table3": {
-		missing:      {"nowhere", "run --frontier nothing", "run --weights nothing", "--weights run/weights.safetensors --frontier nothing"},
+		missing:      {"nowhere", "run --frontier nothing", "run --weights nothing", "run --data folder:nowhere", "--weights run/weights.safetensors --frontier nothing"},
 		truncated:    {"cut", "run --frontier cut-net.frontier", "run --weights cut-weights.safetensors"},
 		otherNetwork: {"mixed", "run --weights other/weights.safetensors", "run other"}, otherWeights: {"exchanged", "run --frontier same/net.frontier"},
-		zero: {"run --rows 0", "run --threads 0", "run --repeats 0", "run --time 0s", ""}, noImage: {none + "no images"},
+		zero: {"run --rows 0", "run --threads 0", "run --repeats 0", "run --time 0s", "run --images -1", ""}, noImage: {"run --data folder:classes"},
 	},
 	"quickstart": {
 		missing: {"--out boot.png/x"}, truncated: {none + "it reads no files"}, otherNetwork: {none + "no weights"}, otherWeights: {none + "no frontier"},
