@@ -322,7 +322,7 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("program %d: %+v", i, m)
 		}
 	}
-	if times[0].Median >= times[1].Median || share != 1 {
+	if times[0].Median >= times[1].Median || share < 0.9 {
 		t.Errorf("the smallest takes %v, the full network %v; progress %v", times[0].Median, times[1].Median, share)
 	}
 	if _, err := Measure(context.Background(), programs, MeasureOptions{Threads: -1}); err == nil {

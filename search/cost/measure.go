@@ -70,19 +70,8 @@ func Measure(ctx context.Context, programs []*nn.Program, o MeasureOptions) ([]T
 			for k := range input {
 				input[k] = float32(k%17)/8 - 1
 			}
-			// To ask the system who else ran empties caches, as long as it takes: a run
-			// that does not count comes after it, and several that do.
-			waited, asked := waitTime(), time.Now()
-			session.Run(p, output, input)
-			var runs []float64
-			for len(runs) < visit || time.Since(asked) < visitTime {
-				start := time.Now()
-				session.Run(p, output, input)
-				runs = append(runs, time.Since(start).Seconds())
-			}
-			quiet := undisturbed(waited, asked)
-			for _, r := range runs {
-				took[i].put(r, quiet)
+			for _, run := range several(visit, visitTime, func(int) { session.Run(p, output, input) }) {
+				took[i].put(run.seconds, run.quiet)
 			}
 		}
 		if o.Progress != nil {

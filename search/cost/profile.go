@@ -217,31 +217,23 @@ func (p *profiler) measure(ctx context.Context) error {
 }
 
 // visit measures a few runs of a program: steps of those that the table is made
-// of, whole runs of those that it is checked against. To ask the system who else
-// ran empties caches, so it is asked around all runs of a visit and the first run,
-// which comes after it, does not count.
+// of, whole runs of those that it is checked against.
 func (p *profiler) visit(i int) {
 	program := p.programs[i]
 	var steps []nn.Step // of which times are taken
 	if i < p.Subnets {
 		steps = program.Steps()
 	}
-	var whole [visit]float64
 	took := make([]time.Duration, visit*len(steps))
-	waited, asked := waitTime(), time.Now()
-	p.session.Run(program, p.output, p.input)
-	for r := range visit {
-		began := time.Now()
-		if len(steps) > 0 {
+	runs := several(visit, 0, func(r int) {
+		if r >= 0 && len(steps) > 0 {
 			p.session.Profile(program, p.output, p.input, took[r*len(steps):(r+1)*len(steps)])
 		} else {
 			p.session.Run(program, p.output, p.input)
 		}
-		whole[r] = time.Since(began).Seconds()
-	}
-	quiet := undisturbed(waited, asked)
-	for r := range visit {
-		p.whole[i].put(whole[r], quiet)
+	})
+	for r, run := range runs {
+		p.whole[i].put(run.seconds, run.quiet)
 		if len(steps) == 0 {
 			continue
 		}
@@ -251,10 +243,10 @@ func (p *profiler) visit(i int) {
 				p.took[s] = &samples{}
 			}
 			step := took[r*len(steps)+j].Seconds()
-			p.took[s].put(step, quiet)
+			p.took[s].put(step, run.quiet)
 			sum += step
 		}
-		p.ratio.put(whole[r]/max(sum, 1e-9), quiet)
+		p.ratio.put(run.seconds/max(sum, 1e-9), run.quiet)
 	}
 }
 

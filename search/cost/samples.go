@@ -32,6 +32,45 @@ func (s *samples) put(value float64, quiet bool) {
 func (s *samples) quiet() int { return len(s.calm) }
 func (s *samples) count() int { return len(s.calm) + len(s.disturbed) }
 
+// longRun is a run that hardly notices that the system was asked before it.
+const longRun = time.Millisecond
+
+// timed is a run and how long it took.
+type timed struct {
+	seconds float64
+	quiet   bool
+}
+
+// several times a run, count times at least and for at least a while, after one
+// that warms caches and does not count. To ask the system who else ran empties
+// caches: before short runs it is asked once, and all of them are undisturbed or none.
+func several(count int, atLeast time.Duration, run func(r int)) []timed {
+	var list []timed
+	waited, asked := waitTime(), time.Now()
+	run(-1)
+	long := time.Since(asked) >= longRun
+	for r := 0; r < count || time.Since(asked) < atLeast; r++ {
+		var before time.Duration
+		if long {
+			before = waitTime()
+		}
+		began := time.Now()
+		run(r)
+		took := timed{seconds: time.Since(began).Seconds()}
+		if long {
+			took.quiet = undisturbed(before, began)
+		}
+		list = append(list, took)
+	}
+	if !long {
+		quiet := undisturbed(waited, asked)
+		for r := range list {
+			list[r].quiet = quiet
+		}
+	}
+	return list
+}
+
 // enough is how many undisturbed measurements make the others needless.
 const enough = 3
 
