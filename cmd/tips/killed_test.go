@@ -171,7 +171,7 @@ func (v victim) reader(t *testing.T, tips, dir string) {
 		return
 	}
 	wantOneLine(t, missing, o)
-	if !strings.Contains(o.stderr, "no such file") && !strings.Contains(o.stderr, "is missing") {
+	if !strings.Contains(o.stderr, "no such file") && !strings.Contains(o.stderr, "is missing") && !strings.Contains(o.stderr, "is not there") {
 		t.Errorf("tips %q complains about what a killed command left: %s", v.read, o.stderr)
 	}
 }
