@@ -69,6 +69,14 @@ var badCommands = map[string]map[badInput][]string{
 		otherNetwork: {"mixed", "run --weights other/weights.safetensors"}, otherWeights: {none + "no frontier"},
 		zero: {"run --evaluations 0", "run --seeds 0", "run --guided 0"}, noImage: {"run --data folder:classes --out new"},
 	},
+	"eval": {
+		missing: {"nowhere", "run --list nothing", "run --frontier nothing", "run --weights nothing", "run --data folder:nowhere", "--model nothing.json --weights run/weights.safetensors --data synthetic",
+			"run --out nowhere/x.frontier --subnet full --on held-out", ""},
+		truncated:    {"cut", "run --frontier cut-net.frontier", "run --weights cut-weights.safetensors", "--model cut-network.json --weights run/weights.safetensors --data synthetic"},
+		otherNetwork: {"mixed", "run --weights other/weights.safetensors", "run --frontier other/net.frontier", "--model mobilenet_v2 --weights run/weights.safetensors --data synthetic"},
+		otherWeights: {none + "it judges the subnetworks of any frontier of the network anew"},
+		zero:         {"run --threads 0", "run --subnet 0", "run --images -1", "run --calibration -1"}, noImage: {"run --data folder:classes", "run --list noimage.png"},
+	},
 	"run": {
 		missing:   {"run nothing.png", "nowhere boot.png", "boot.png", "run boot.png --frontier nothing", "boot.png --weights nothing", "run boot.png --classes nothing"},
 		truncated: {"run cut.png", "cut boot.png", "run boot.png --frontier cut-net.frontier", "boot.png --weights cut-weights.safetensors --frontier run/net.frontier"},
@@ -84,6 +92,10 @@ var badCommands = map[string]map[badInput][]string{
 		otherNetwork: {"mixed --onnx new.onnx", "--weights run/weights.safetensors --network mobilenet_v2 --onnx new.onnx", "run --frontier other/net.frontier --onnx new.onnx"},
 		otherWeights: {"exchanged --onnx new.onnx", "run --frontier same/net.frontier --go new"},
 		zero:         {"run --subnet 0 --onnx new.onnx", "run --subnet 0ms --onnx new.onnx", "run --subnet 1 --batch -1 --onnx new.onnx", "run"}, noImage: {none + "no images"},
+	},
+	"report": {
+		missing: {"nowhere", "run --out nowhere/x.html"}, truncated: {"cut"}, otherNetwork: {"mixed"}, otherWeights: {none + "a frontier of the weights before is left out"},
+		zero: {none + "no amounts"}, noImage: {"noimage.png", "pictures"},
 	},
 	"reproduce": {
 		missing: {"nothing"}, truncated: {none + "no files"}, otherNetwork: {none + "no weights"}, otherWeights: {none + "no frontier"},
@@ -179,6 +191,9 @@ func TestBadInput(t *testing.T) {
 					t.Run(strings.ReplaceAll(verb+" "+line, "/", "|"), func(t *testing.T) {
 						t.Parallel()
 						o := tipsIn(t, tips, dir, append(strings.Fields(verb), strings.Fields(line)...)...)
+						if verb == "quickstart" {
+							o.stdout = "" // it tells what it is about to do
+						}
 						wantOneLine(t, kind, o)
 					})
 				}
