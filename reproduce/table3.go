@@ -274,16 +274,22 @@ func (r *table3Run) choose(budgets []time.Duration, once bool) {
 	}
 }
 
-// table3Measure measures the subnetworks of all runs, which take turns.
+// table3Measure measures the subnetworks of all runs, which take turns. Weights make
+// no difference: what several runs have is measured once.
 func table3Measure(ctx context.Context, runs []*table3Run, o Table3Options) error {
 	var programs []*nn.Program
+	place := map[supernet.Subnet]int{}
 	for _, r := range runs {
 		model := nn.NewModel(r.set)
 		for _, c := range r.cells {
+			if _, known := place[c.point.Subnet]; known {
+				continue
+			}
 			p, err := model.Program(c.point.Subnet, r.frontier.Input, 1, c.point.Statistics)
 			if err != nil {
 				return err
 			}
+			place[c.point.Subnet] = len(programs)
 			programs = append(programs, p)
 		}
 	}
@@ -293,7 +299,7 @@ func table3Measure(ctx context.Context, runs []*table3Run, o Table3Options) erro
 	}
 	for _, r := range runs {
 		for i := range r.cells {
-			r.cells[i].measured, times = times[0], times[1:]
+			r.cells[i].measured = times[place[r.cells[i].point.Subnet]]
 		}
 		if err := r.checkEngine(ctx, o); err != nil {
 			return err
