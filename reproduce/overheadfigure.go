@@ -127,7 +127,7 @@ func (r *overheadRun) remarks() []string {
 	list := []string{
 		origin,
 		"All ways took turns. Times are medians over all subnetworks; a switch is one of 1000 timed together. Files were read from the page cache, not from a disk.",
-		fmt.Sprintf("Caches: an inference right after a switch takes %+.1f %% more than the next one (median over subnetworks). Every reloaded network gave the same answers as the subnetwork, bit for bit.", 100*sample(slower).median()),
+		fmt.Sprintf("Caches: the time of an inference right after a switch differs by %+.1f %% from that of the next one (median over subnetworks). Every reloaded network gave the same answers as the subnetwork, bit for bit.", 100*sample(slower).median()),
 		"The paper says neither which width its mobilenet_v2 has here nor which input size; it trains width 1.4 on ImageNet. KB and MB are powers of ten.",
 	}
 	if r.peer == nil {
