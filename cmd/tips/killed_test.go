@@ -44,6 +44,10 @@ func victims() []victim {
 			read: []string{"run", "boot.png", "--weights", "run/weights.safetensors", "--frontier", "new/net.frontier"},
 		},
 		{
+			name: "eval", args: append([]string{"eval", "run", "--frontier", "run/net.frontier", "--calibration", "192", "--cache", "new", "--json"}, quick...), again: true,
+			read: append([]string{"eval", "run", "--subnet", "full", "--cache", "new"}, quick...),
+		},
+		{
 			name: "profile", args: []string{"profile", "run/network.json", "--subnets", "6", "--runs", "4", "--check", "4", "--time", "100ms", "--out", "new"},
 			read: []string{"search", "run", "--latency", "new", "--by", "latency", "--threads", "1", "--evaluations", "2", "--fresh", "--out", "scratch"},
 		},
