@@ -90,6 +90,9 @@ func Overhead(ctx context.Context, o OverheadOptions) (Figure, error) {
 		defer r.peer.close()
 	}
 	if err := r.measure(ctx); err != nil {
+		if ctx.Err() != nil { // which ends the other process first, and that is no news
+			err = ctx.Err()
+		}
 		return Figure{}, err
 	}
 	return r.figure()
