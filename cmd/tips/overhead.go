@@ -30,7 +30,9 @@ another network: by this program itself, and by ONNX Runtime.
 
 Weights are random, and so are the subnetworks, unless --weights and --frontier name
 files; neither changes what is measured. The networks are written to the folder for
-temporary files, some 400 MB, and read from the page cache. ONNX Runtime is measured where python3 has the package onnxruntime or node has
+temporary files, some 400 MB, and read from the page cache.
+
+ONNX Runtime is measured where python3 has the package onnxruntime or node has
 onnxruntime-node, or where --python or --node names a program that has; where there is
 none, a line says so.`,
 		Example: `  tips reproduce overhead
