@@ -18,6 +18,7 @@ type Chart struct {
 	Title, XLabel, YLabel string
 	Series                []Series
 	Marks                 []Mark
+	FromZero              bool // the Y axis starts at 0
 }
 
 // Mark is a dashed line across a chart at one place of its X axis.
@@ -136,6 +137,9 @@ func (c Chart) build() (*gonum.Plot, error) {
 		if err := s.addTo(p, palette[i%len(palette)], i); err != nil {
 			return nil, fmt.Errorf("series %q: %w", s.Name, err)
 		}
+	}
+	if c.FromZero {
+		p.Y.Min = 0
 	}
 	for _, m := range c.Marks {
 		if err := m.addTo(p); err != nil {

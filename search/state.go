@@ -37,6 +37,7 @@ type state struct {
 	answers  map[supernet.Subnet]count
 	order    []supernet.Subnet
 	recalled map[supernet.Subnet]bool // answers of the file that were asked for
+	anyone   bool                     // whose the answers are does not matter
 }
 
 type count struct{ correct, images int }
@@ -94,6 +95,9 @@ func (s *state) read(r io.Reader, n *supernet.Network) error {
 	if head.Version != stateVersion {
 		return fmt.Errorf("%w %d; this program reads version %d", ErrVersion, head.Version, stateVersion)
 	}
+	if s.anyone {
+		s.head.Identity = head.Identity
+	}
 	if head.Network != s.head.Network || head.Identity != s.head.Identity {
 		return fmt.Errorf("%w: the network, its weights or the data are not the same; remove it to start anew", ErrOther)
 	}
@@ -150,4 +154,30 @@ func (s *state) add(sub supernet.Subnet, correct, images int) error {
 		return nil
 	}
 	return atomicfile.Write(s.file, s.write)
+}
+
+// Answer is what a judge said about a subnetwork.
+type Answer struct {
+	Subnet          supernet.Subnet
+	Correct, Images int
+}
+
+// Answers reads what a state file holds, whoever's answers they are, in the order
+// they were found out.
+func Answers(file string, n *supernet.Network) ([]Answer, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	s := &state{head: stateHead{stateFormat, stateVersion, n.Hash().String(), ""}, answers: map[supernet.Subnet]count{}, anyone: true}
+	if err := s.read(f, n); err != nil {
+		return nil, fmt.Errorf("search: state %s: %w", file, err)
+	}
+	list := make([]Answer, len(s.order))
+	for i, sub := range s.order {
+		a := s.answers[sub]
+		list[i] = Answer{sub, a.correct, a.images}
+	}
+	return list, nil
 }

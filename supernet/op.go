@@ -88,6 +88,18 @@ func (o Op) Eps() float64 {
 	return o.NormEps
 }
 
+// Window is the operation's window as people write it, as in 3×3/2; empty where it
+// has none.
+func (o Op) Window() string {
+	switch {
+	case o.Kernel == 0:
+		return ""
+	case o.Stride > 1:
+		return fmt.Sprintf("%d×%[1]d/%d", o.Kernel, o.Stride)
+	}
+	return fmt.Sprintf("%d×%[1]d", o.Kernel)
+}
+
 // Bounds on what a description may ask for. They are far above any network in
 // use and low enough that no product of them overflows or exhausts memory.
 const (

@@ -31,6 +31,20 @@ type Options struct {
 	Directed  bool    // a chain that follows operations forwards only
 }
 
+// String says how an analysis was made.
+func (o Options) String() string {
+	s := fmt.Sprintf("T=%d, λ=%g, κ=%g", o.Subnets, o.Lambda, o.Kappa)
+	if o.Expected {
+		s += ", expected over all draws"
+	} else {
+		s += fmt.Sprintf(", seed %d", o.Seed)
+	}
+	if o.Directed {
+		s += ", directed"
+	}
+	return s
+}
+
 // The defaults of Options.
 const (
 	DefaultSubnets = 8

@@ -37,13 +37,14 @@ type trainer struct {
 	endBatches func()
 
 	Position
-	lock    *os.File // of the folder
-	metrics *metricsLog
-	saved   *Checkpoint    // the last one, without its state
-	probe   *dataset.Batch // what weights are tried on before they are saved; nil before the first time
-	savedAt time.Time
-	worked  time.Time // up to when Seconds counts
-	first   int       // step that this process began with
+	lock     *os.File // of the folder
+	metrics  *metricsLog
+	saved    *Checkpoint    // the last one, without its state
+	probe    *dataset.Batch // what weights are tried on before they are saved; nil before the first time
+	savedAt  time.Time
+	worked   time.Time // up to when Seconds counts
+	first    int       // step that this process began with
+	finished bool      // all steps were taken before this process began
 }
 
 // loop takes the steps that are left. Between two steps come the hooks.

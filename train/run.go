@@ -246,7 +246,7 @@ func (t *trainer) start() error {
 			return err
 		}
 	}
-	if t.Step < t.steps {
+	if t.finished = t.Step == t.steps; !t.finished {
 		// Weights of the run before this one would pass for its own until it ends.
 		if err := os.Remove(t.file(WeightsFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("train: %w", err)
@@ -316,6 +316,14 @@ func (t *trainer) resume() (bool, error) {
 
 // finish writes the results of a run whose steps are all taken.
 func (t *trainer) finish(ctx context.Context) error {
+	// A run that was finished before has its weights, and whoever has searched them
+	// wants them as they are: statistics taken by another number of threads would differ
+	// in their last bits.
+	if t.finished {
+		if _, err := weights.Open(t.file(WeightsFile), t.network); err == nil {
+			return Plot(t.options.Out)
+		}
+	}
 	set, err := t.calibrated(ctx)
 	if err != nil {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tips/plot"
+	"tips/report"
 	"tips/supernet"
 	"tips/topology"
 )
@@ -107,7 +107,7 @@ func analyze(stdout, stderr io.Writer, n *supernet.Network, options topology.Opt
 		return failed(err)
 	}
 	if o.svg != "" {
-		if err := writeFile(o.svg, networkDiagram(n, a).WriteSVG); err != nil {
+		if err := writeFile(o.svg, report.Graph(n, a).WriteSVG); err != nil {
 			return err
 		}
 		fmt.Fprintf(stderr, "wrote %s\n", o.svg)
@@ -170,7 +170,7 @@ func newAnalysis(n *supernet.Network, a *topology.Analysis) analysis {
 
 func printAnalysis(w io.Writer, n *supernet.Network, a *topology.Analysis) error {
 	out := newAnalysis(n, a)
-	fmt.Fprintf(w, "%s: %d feature maps, %d operations; %s\n", out.Model, out.Nodes, out.Edges, settings(a))
+	fmt.Fprintf(w, "%s: %d feature maps, %d operations; %s\n", out.Model, out.Nodes, out.Edges, a.Options)
 	rule := map[topology.Rule]string{
 		topology.ByMean: "highest mean TAS", topology.ByTotal: "highest TPS", topology.ByLength: "highest TPS of that length",
 	}[out.Path.Rule]
@@ -195,22 +195,6 @@ func printAnalysis(w io.Writer, n *supernet.Network, a *topology.Analysis) error
 	return t.flush()
 }
 
-// settings says how an analysis was made.
-func settings(a *topology.Analysis) string {
-	o := a.Options
-	s := fmt.Sprintf("T=%d, λ=%g, κ=%g", o.Subnets, o.Lambda, o.Kappa)
-	switch {
-	case o.Expected:
-		s += ", expected over all draws"
-	default:
-		s += fmt.Sprintf(", seed %d", o.Seed)
-	}
-	if o.Directed {
-		s += ", directed"
-	}
-	return s
-}
-
 // wrap joins words and breaks lines before they grow wider than width.
 func wrap(words []string, separator string, width int, indent string) string {
 	var b strings.Builder
@@ -228,67 +212,4 @@ func wrap(words []string, separator string, width int, indent string) string {
 		column += len(word)
 	}
 	return b.String()
-}
-
-// networkDiagram draws the graph of an analysed network.
-func networkDiagram(n *supernet.Network, a *topology.Analysis) plot.Diagram {
-	d := plot.Diagram{
-		Title: n.Name(),
-		Subtitle: fmt.Sprintf("%d feature maps, %d operations; %s. The important path has %d nodes, TPS %.4f",
-			len(a.Graph.Nodes()), len(a.Graph.Edges()), settings(a), len(a.Path.Nodes), a.TPS()),
-		ValueName: "TAS",
-		MarkName:  "important path",
-	}
-	for v, name := range a.Graph.Nodes() {
-		d.Nodes = append(d.Nodes, plot.DiagramNode{
-			Section: section(name), Value: a.TAS[v],
-			Detail: fmt.Sprintf("node %d, written by %s: TAS %.6f", v+1, name, a.TAS[v]),
-		})
-	}
-	important := a.Important()
-	for i, e := range a.Graph.Edges() {
-		d.Edges = append(d.Edges, plot.DiagramEdge{
-			From: e.From, To: e.To, Label: edgeLabel(n, e), Marked: important[i],
-			Detail: fmt.Sprintf("%s (%s), node %d to %d", e.Name, e.Kind, e.From+1, e.To+1),
-		})
-	}
-	return d
-}
-
-// section is the part of a network that a name says it belongs to: all up to the
-// last dot.
-func section(name string) string {
-	if at := strings.LastIndexByte(name, '.'); at >= 0 {
-		return name[:at]
-	}
-	return name
-}
-
-// edgeLabel says what an operation does in the few characters there are.
-func edgeLabel(n *supernet.Network, e topology.Edge) string {
-	i, ok := n.Index(e.Name)
-	if !ok {
-		return ""
-	}
-	op := n.Ops()[i]
-	window := windowOf(op)
-	switch op.Kind {
-	case supernet.Conv:
-		return window
-	case supernet.Depthwise:
-		return "dw " + window
-	case supernet.Linear:
-		return "fc"
-	case supernet.MaxPool:
-		return "max " + window
-	case supernet.AvgPool:
-		return "avg " + window
-	case supernet.GlobalPool:
-		return "mean"
-	case supernet.Add:
-		return "+"
-	case supernet.Mul:
-		return "×"
-	}
-	return ""
 }

@@ -192,7 +192,7 @@ func newDescription(n *supernet.Network, v *supernet.View) description {
 
 // opDetail says what an operation computes, in a few characters.
 func opDetail(op supernet.Op) string {
-	s := windowOf(op)
+	s := op.Window()
 	if op.Groups > 1 {
 		s += fmt.Sprintf(" g%d", op.Groups)
 	}
@@ -206,18 +206,6 @@ func opDetail(op supernet.Op) string {
 		s += " " + string(op.Activation)
 	}
 	return strings.TrimSpace(s)
-}
-
-// windowOf is an operation's window, as in 3×3/2; empty where it has none.
-func windowOf(op supernet.Op) string {
-	if op.Kernel == 0 {
-		return ""
-	}
-	s := fmt.Sprintf("%d×%[1]d", op.Kernel)
-	if op.Stride > 1 {
-		s += "/" + strconv.Itoa(op.Stride)
-	}
-	return s
 }
 
 func (d description) print(w io.Writer) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tips/recipes"
+	"tips/report"
 	"tips/supernet/zoo"
 	"tips/topology"
 	"tips/train"
@@ -140,6 +141,6 @@ func diagramOf(model string) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	err = networkDiagram(n, a).WriteSVG(&b)
+	err = report.Graph(n, a).WriteSVG(&b)
 	return b.Bytes(), err
 }
