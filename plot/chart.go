@@ -35,6 +35,7 @@ type Series struct {
 	Bars      bool      // Deviation is drawn as a bar at each point instead
 	Steps     bool      // the line stays at a point's Y up to the next point's X
 	Scatter   bool      // points alone, without a line
+	Dashed    bool      // a line of dashes, over the others
 }
 
 // Size of a chart on paper.
@@ -221,6 +222,9 @@ func (s Series) addTo(p *gonum.Plot, ink color.NRGBA, number int) error {
 	line.LineStyle = draw.LineStyle{Color: ink, Width: vg.Points(1.6)}
 	if s.Steps {
 		line.StepStyle = plotter.PostStep
+	}
+	if s.Dashed {
+		line.LineStyle.Dashes = []vg.Length{vg.Points(5), vg.Points(4)}
 	}
 	p.Add(line, marks)
 	p.Legend.Add(s.Name, line, marks)

@@ -57,8 +57,12 @@ func (c Chart) WriteInline(w io.Writer, o InlineOptions) error {
 		p.line(`<path class="mild" d="M%s %s V%s" fill="none" stroke="%s" stroke-dasharray="4 3"><title>%s</title></path>`,
 			px(x), px(p.top), px(p.height-inlineBottom), mildColour, html.EscapeString(m.Name))
 	}
-	for i := len(c.Series) - 1; i >= 0; i-- { // the first on top
-		p.series(c.Series[i], i)
+	for _, dashed := range []bool{false, true} {
+		for i := len(c.Series) - 1; i >= 0; i-- { // the first on top
+			if c.Series[i].Dashed == dashed {
+				p.series(c.Series[i], i)
+			}
+		}
 	}
 	p.legend()
 	p.line(`</svg>`)
@@ -132,7 +136,7 @@ func (p *inline) legend() {
 		if s.Scatter {
 			p.line(`<circle class="s%d" cx="%s" cy="%s" r="%s" fill="%s" fill-opacity="0.55"/>`, i%len(palette), px(x+9), px(y-4), px(inlineMark), p.colour(i))
 		} else {
-			p.line(`<path class="s%d" d="M%s %s h18" fill="none" stroke="%s" stroke-width="2.4"/>`, i%len(palette), px(x), px(y-4), p.colour(i))
+			p.line(`<path class="s%d" d="M%s %s h18" fill="none" stroke="%s" stroke-width="2.4"%s/>`, i%len(palette), px(x), px(y-4), p.colour(i), s.dashes())
 		}
 		p.text(x+23, y, "label", "start", textColour, s.Name, "")
 	}
@@ -166,7 +170,7 @@ func (p *inline) series(s Series, number int) {
 		p.line(`<path class="%s" d="%sZ" fill="%s" fill-opacity="0.15" stroke="none"/>`, class, d.String(), colour)
 	}
 	if !s.Scatter {
-		p.line(`<path class="%s" d="%s" fill="none" stroke="%s" stroke-width="2" stroke-linejoin="round"/>`, class, p.path(s), colour)
+		p.line(`<path class="%s" d="%s" fill="none" stroke="%s" stroke-width="2" stroke-linejoin="round"%s/>`, class, p.path(s), colour, s.dashes())
 	}
 	if !s.Scatter && (len(s.X) > inlineMost || s.Steps && s.Deviation == nil) {
 		return
@@ -183,6 +187,14 @@ func (p *inline) series(s Series, number int) {
 		p.line(`<circle class="%s" cx="%s" cy="%s" r="%s" fill="%s" fill-opacity="%s"><title>%s</title></circle>`,
 			class, px(p.x(s.X[i])), px(p.y(s.Y[i])), px(radius), colour, px(opacity), html.EscapeString(tip))
 	}
+}
+
+// dashes is how a dashed line says so.
+func (s Series) dashes() string {
+	if !s.Dashed {
+		return ""
+	}
+	return ` stroke-dasharray="5 4"`
 }
 
 // path is the line through a series, broken at its gaps.

@@ -64,7 +64,7 @@ func (s span) ticks(want int) (values []float64, decimals int) {
 	power := math.Floor(math.Log10(rough))
 	step := math.Pow(10, power)
 	for _, m := range []float64{2, 5, 10} {
-		if step*1.0001 >= rough {
+		if step*1.5 >= rough { // some more than wanted are better than too few
 			break
 		}
 		step = m * math.Pow(10, power)

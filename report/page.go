@@ -245,13 +245,17 @@ func (r *Report) demo(p *page) error {
 		add(last.Start+last.Length, of(last))
 		return s
 	}
+	dashed := func(s plot.Series) plot.Series {
+		s.Dashed = true
+		return s
+	}
 	charts := []plot.Chart{
 		{Title: "Multiply-accumulates", YLabel: "MACs (M)", FromZero: true, Series: []plot.Series{
 			over("of what runs", func(q demo.Period) float64 { return float64(q.Cost) / 1e6 }),
-			over("budget", func(q demo.Period) float64 { return float64(q.MACs) / 1e6 })}},
+			dashed(over("budget", func(q demo.Period) float64 { return float64(q.MACs) / 1e6 }))}},
 		{Title: "Time", YLabel: "µs an image", FromZero: true, Series: []plot.Series{
 			over("median", func(q demo.Period) float64 { return us(q.Median) }),
-			over("budget", func(q demo.Period) float64 { return us(q.Time) })}},
+			dashed(over("budget", func(q demo.Period) float64 { return us(q.Time) }))}},
 		{Title: "Accuracy", YLabel: "accuracy (%)", Series: []plot.Series{
 			over("of the images of that second", func(q demo.Period) float64 { return 100 * q.Accuracy() })}},
 	}
