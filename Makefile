@@ -31,6 +31,7 @@ fuzz: ## every fuzz target for a minute
 	go test -run '^$$' -fuzz FuzzCSV -fuzztime 1m ./search/cost
 	go test -run '^$$' -fuzz FuzzParseBudget -fuzztime 1m ./search/cost
 	go test -run '^$$' -fuzz FuzzState -fuzztime 1m ./search
+	go test -run '^$$' -fuzz FuzzTrace -fuzztime 1m ./demo
 
 generate: ## the parts of docs/ that come from the program
 	go generate ./...

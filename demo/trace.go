@@ -8,8 +8,6 @@ import (
 	"io"
 	"os"
 	"time"
-
-	"tips/supernet"
 )
 
 // Trace is what happened, budget after budget.
@@ -102,10 +100,10 @@ func Open(name string) (*Trace, error) {
 	return t, nil
 }
 
-// Of is the time of a subnetwork; 0: unknown.
-func (t *Trace) Of(s supernet.Subnet) time.Duration {
+// Of is the time of a subnetwork, as it writes itself; 0: unknown.
+func (t *Trace) Of(subnet string) time.Duration {
 	for _, x := range t.Times {
-		if x.Subnet == s.String() {
+		if x.Subnet == subnet {
 			return x.Time
 		}
 	}

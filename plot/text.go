@@ -54,7 +54,7 @@ func (c Chart) WriteText(w io.Writer, o TextOptions) error {
 	}
 	xs, ys := points.spans()
 	height := max(o.Height, 4)
-	yTicks, yDecimals := ys.ticks(height / 2)
+	yTicks, yDecimals := ys.ticks(height / 3)
 	room := 0
 	for _, v := range yTicks {
 		room = max(room, len(tickText(v, yDecimals)))
@@ -108,7 +108,7 @@ func (c Chart) WriteText(w io.Writer, o TextOptions) error {
 		}
 		b.WriteByte('\n')
 	}
-	xTicks, xDecimals := xs.ticks(max(2, width/12))
+	xTicks, xDecimals := xs.ticks(max(2, width/9))
 	axis := []rune(strings.Repeat(string(horizontal), width))
 	numbers := []rune(strings.Repeat(" ", width+8))
 	for _, v := range xTicks {

@@ -3,6 +3,7 @@ package plot
 import (
 	"math"
 	"strconv"
+	"strings"
 )
 
 // span is the values of one axis, from the least to the most that it shows.
@@ -80,9 +81,12 @@ func (s span) ticks(want int) (values []float64, decimals int) {
 
 // tickText is a tick as it is written.
 func tickText(v float64, decimals int) string {
+	if decimals > 6 || math.Abs(v) >= 1e9 {
+		return strconv.FormatFloat(v, 'g', 4, 64)
+	}
 	text := strconv.FormatFloat(v, 'f', decimals, 64)
-	if text == "-0" {
-		return "0"
+	if strings.Trim(text, "-0.") == "" { // not -0
+		return strings.TrimPrefix(text, "-")
 	}
 	return text
 }

@@ -214,7 +214,7 @@ func (r *Report) time(p frontier.Point) time.Duration {
 	if p.Costs.Latency > 0 || r.Trace == nil {
 		return p.Costs.Latency
 	}
-	return r.Trace.Of(p.Subnet)
+	return r.Trace.Of(p.Subnet.String())
 }
 
 func (r *Report) demo(p *page) error {

@@ -11,6 +11,7 @@ import (
 
 	"tips/demo"
 	"tips/frontier"
+	"tips/judge"
 	"tips/plot"
 	"tips/report"
 	"tips/search"
@@ -38,8 +39,8 @@ func (q *quickTraining) Started(s train.Start) {
 	case s.Step > 0:
 		q.say("Going on after step %d of %d.", s.Step, s.Steps)
 	}
-	q.say("%d images of Fashion-MNIST that the program carries, %s of %d, %s. Accuracy of some subnetworks on the %d test images:",
-		s.TrainImages, plural(s.Steps, "step"), s.Batch, plural(s.Threads, "thread"), s.JudgedOn)
+	q.say("%d %s, %s of %d, %s. Accuracy of some subnetworks on the %d test images:",
+		s.TrainImages, q.images, plural(s.Steps, "step"), s.Batch, plural(s.Threads, "thread"), s.JudgedOn)
 	fmt.Fprintln(q.stdout)
 	q.bar = countBar(q.stderr, s.Steps, "training")
 	_ = q.bar.Set(s.Step)
@@ -76,9 +77,9 @@ func (q *quickTraining) clear() {
 const mostRows = 12
 
 // showFrontier prints what a search found: as a table, and drawn.
-func (o *quickOptions) showFrontier(f *frontier.Frontier, r *search.Result, chart plot.Chart, j *judging) error {
+func (o *quickOptions) showFrontier(f *frontier.Frontier, r *search.Result, chart plot.Chart, j *judge.Judge) error {
 	o.say("%s judged by %d %s images, which training has not seen. No other beats these %d in both accuracy and MACs:",
-		plural(r.Evaluations, "subnetwork"), j.images, j.on, len(f.Points))
+		plural(r.Evaluations, "subnetwork"), j.Images(), j.On(), len(f.Points))
 	most := f.Points[len(f.Points)-1].Costs.MACs
 	sign := "±"
 	if o.show.ascii {

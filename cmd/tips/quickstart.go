@@ -22,6 +22,7 @@ import (
 	"tips/demo"
 	"tips/engine"
 	"tips/frontier"
+	"tips/judge"
 	"tips/recipes"
 	"tips/report"
 	"tips/search"
@@ -29,11 +30,10 @@ import (
 	"tips/supernet"
 	"tips/topology"
 	"tips/train"
-	"tips/weights"
 )
 
 func newQuickstart() *cobra.Command {
-	o := quickOptions{evaluations: 96, falls: 4, each: time.Second}
+	o := quickOptions{images: "images of Fashion-MNIST that the program carries", evaluations: 96, falls: 4, each: time.Second}
 	cmd := &cobra.Command{
 		Use:   "quickstart",
 		Short: "From nothing to an anytime network that runs, in two minutes",
@@ -73,6 +73,9 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted and saved.`,
 	return cmd
 }
 
+// judgedFile is where verdicts are kept in the folder of a run.
+const judgedFile = "judged.cache"
+
 // picturesFolder holds a picture of each class, to try tips run on.
 const picturesFolder = "pictures"
 
@@ -82,6 +85,7 @@ type quickOptions struct {
 	fresh bool
 
 	recipe      *train.Recipe
+	images      string        // what they are
 	evaluations int           // of the search
 	falls       int           // steps that the budget falls in
 	each        time.Duration // how long one stands
@@ -190,12 +194,12 @@ func (o *quickOptions) train(ctx context.Context) error {
 
 // search is step 3.
 func (o *quickOptions) search(ctx context.Context, n *supernet.Network) (*frontier.Frontier, error) {
-	j, err := openJudging(judgingOptions{run: o.out, threads: runtime.GOMAXPROCS(0)})
+	j, err := judge.Open(judge.Options{Run: o.out, Formats: formats(), Cache: o.file(judgedFile), Fresh: o.fresh})
 	if err != nil {
 		return nil, err
 	}
 	defer j.Close()
-	f := j.frontier
+	f := j.Frontier()
 	f.By = []frontier.Kind{frontier.MACs}
 	if o.fresh {
 		if err := os.Remove(o.file(searchState)); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -204,15 +208,8 @@ func (o *quickOptions) search(ctx context.Context, n *supernet.Network) (*fronti
 	}
 	o.title("3. Search: the subnetworks worth running")
 	options := search.Options{
-		Network: n, Judge: j, By: cost.MACs(), Evaluations: o.evaluations, Seed: 1, Depths: j.depths, State: o.file(searchState), Identity: j.identity,
-	}
-	if old, err := frontier.Open(o.file(frontierFile), n); err == nil && old.Weights == f.Weights {
-		options.Recall = func(s supernet.Subnet) *weights.Statistics {
-			if i := old.Index(s); i >= 0 {
-				return old.Points[i].Statistics
-			}
-			return nil
-		}
+		Network: n, Judge: j, By: cost.MACs(), Evaluations: o.evaluations, Seed: 1, Depths: j.Depths(),
+		State: o.file(searchState), Identity: j.Identity(), Parallel: min(runtime.GOMAXPROCS(0), 8),
 	}
 	bar := countBar(o.stderr, o.evaluations, "judging subnetworks")
 	var saving error
