@@ -73,9 +73,6 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted and saved.`,
 	return cmd
 }
 
-// judgedFile is where verdicts are kept in the folder of a run.
-const judgedFile = "judged.cache"
-
 // picturesFolder holds a picture of each class, to try tips run on.
 const picturesFolder = "pictures"
 
@@ -209,7 +206,7 @@ func (o *quickOptions) search(ctx context.Context, n *supernet.Network) (*fronti
 	o.title("3. Search: the subnetworks worth running")
 	options := search.Options{
 		Network: n, Judge: j, By: cost.MACs(), Evaluations: o.evaluations, Seed: 1, Depths: j.Depths(),
-		State: o.file(searchState), Identity: j.Identity(), Parallel: min(runtime.GOMAXPROCS(0), 8),
+		State: o.file(searchState), Identity: j.Identity(), Parallel: together(runtime.GOMAXPROCS(0)),
 	}
 	bar := countBar(o.stderr, o.evaluations, "judging subnetworks")
 	var saving error
