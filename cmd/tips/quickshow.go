@@ -3,11 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/schollz/progressbar/v3"
 
 	"tips/demo"
 	"tips/frontier"
@@ -25,7 +25,7 @@ type quickTraining struct {
 	train.Nobody
 	start  train.Start
 	began  time.Time
-	bar    *progressbar.ProgressBar
+	line   *liveLine // nil if there is nothing to wait for
 	headed bool
 }
 
@@ -42,11 +42,10 @@ func (q *quickTraining) Started(s train.Start) {
 	q.say("%d %s, %s of %d, %s. Accuracy of some subnetworks on the %d test images:",
 		s.TrainImages, q.images, plural(s.Steps, "step"), s.Batch, plural(s.Threads, "thread"), s.JudgedOn)
 	fmt.Fprintln(q.stdout)
-	q.bar = countBar(q.stderr, s.Steps, "training")
-	_ = q.bar.Set(s.Step)
+	q.line = newLiveLine(q.stderr, "training", s.Step, s.Steps)
 }
 
-func (q *quickTraining) Stepped(r train.StepRecord) { _ = q.bar.Set(r.Number + 1) }
+func (q *quickTraining) Stepped(r train.StepRecord) { q.line.set(r.Number + 1) }
 
 func (q *quickTraining) Evaluated(r train.EvaluationRecord) {
 	q.clear()
@@ -66,10 +65,10 @@ func (q *quickTraining) Evaluated(r train.EvaluationRecord) {
 	line(fmt.Sprintf("%5d/%d", r.Epoch, q.start.Steps/q.start.StepsPerEpoch), func(x train.Result) string { return fmt.Sprintf("%.1f %%", 100*x.Accuracy) }, duration(left))
 }
 
-// clear takes the bar away; the next step draws it again.
+// clear takes the line of progress away.
 func (q *quickTraining) clear() {
-	if q.bar != nil {
-		_ = q.bar.Clear()
+	if q.line != nil {
+		q.line.clear()
 	}
 }
 
@@ -183,9 +182,18 @@ func (o *quickOptions) next() error {
 	}
 	o.say("Open %s in a browser: the graph, the curves, the frontier, and all of this.", o.file(report.File))
 	o.title("What next")
-	commands := r.Commands(o.file(picturesFolder))
+	commands := r.Commands(self(os.Args[0]), o.file(picturesFolder))
 	for _, c := range commands {
 		fmt.Fprintf(o.stdout, "  %s\n      %s\n", c.Line, c.What)
 	}
 	return nil
+}
+
+// self is how the program is called, from what it was called as: go run builds it in
+// a folder that will be gone.
+func self(called string) string {
+	if strings.Contains(filepath.ToSlash(called), "/go-build") {
+		return "go run ./cmd/tips"
+	}
+	return called
 }

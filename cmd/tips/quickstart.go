@@ -208,12 +208,12 @@ func (o *quickOptions) search(ctx context.Context, n *supernet.Network) (*fronti
 		Network: n, Judge: j, By: cost.MACs(), Evaluations: o.evaluations, Seed: 1, Depths: j.Depths(),
 		State: o.file(searchState), Identity: j.Identity(), Parallel: together(runtime.GOMAXPROCS(0)),
 	}
-	bar := countBar(o.stderr, o.evaluations, "judging subnetworks")
+	line := newLiveLine(o.stderr, "judging subnetworks", 0, o.evaluations)
 	var saving error
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	options.Observe = func(p search.Progress) {
-		_ = bar.Set(p.Evaluations)
+		line.set(p.Evaluations)
 		if p.Added && !p.Recalled && saving == nil {
 			f.Points = p.Frontier
 			if saving = f.Save(o.file(frontierFile)); saving != nil {
@@ -222,7 +222,7 @@ func (o *quickOptions) search(ctx context.Context, n *supernet.Network) (*fronti
 		}
 	}
 	r, err := search.Run(ctx, options)
-	_ = bar.Clear()
+	line.clear()
 	switch {
 	case saving != nil:
 		return nil, saving
@@ -354,6 +354,6 @@ func (o *quickOptions) report() error {
 	if err != nil {
 		return err
 	}
-	r.Next = r.Commands(o.file(picturesFolder))
+	r.Next = r.Commands(self(os.Args[0]), o.file(picturesFolder))
 	return writeFile(o.file(report.File), r.Write)
 }

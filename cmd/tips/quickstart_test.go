@@ -68,7 +68,7 @@ func TestQuickstart(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := b.String()
-	for _, want := range []string{"1. Analyse", "2. Train", "holds a finished training", "3. Search", "12 subnetworks judged by 64 held-out images", "accuracy (%)", "4. Run", "What next", "tips run " + out} {
+	for _, want := range []string{"1. Analyse", "2. Train", "holds a finished training", "3. Search", "12 subnetworks judged by 64 held-out images", "accuracy (%)", "4. Run", "What next", " run " + out + " "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)
 		}
@@ -221,6 +221,11 @@ func TestScreen(t *testing.T) {
 	}
 	if s.bar(7, 3) != "███" || s.bar(-1, 3) != "" || s.bold("x") != "\x1b[1mx\x1b[0m" {
 		t.Error(s.bar(7, 3))
+	}
+	for called, want := range map[string]string{"tips": "tips", "./tips": "./tips", "/tmp/go-build123/b001/exe/tips": "go run ./cmd/tips"} {
+		if got := self(called); got != want {
+			t.Errorf("%s; want %s", got, want)
+		}
 	}
 	for n, want := range map[int]int{0: 0, 1: 1, 12: 12, 13: 12, 100: 12} {
 		list := spread(n, 12)

@@ -33,7 +33,7 @@ store. The page is a single HTML file that needs nothing else.`,
 			if _, err := os.Stat(pictures); err != nil {
 				pictures = ""
 			}
-			r.Next = r.Commands(pictures)
+			r.Next = r.Commands(self(os.Args[0]), pictures)
 			if out == "" {
 				out = filepath.Join(args[0], report.File)
 			}

@@ -2,10 +2,12 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // isTerminal tells whether somebody may be looking.
@@ -67,4 +69,42 @@ func (s screen) bar(share float64, width int) string {
 	}
 	units := int(min(max(share, 0), 1)*float64(width*len(parts)) + 0.5)
 	return strings.Repeat(full, units/len(parts)) + parts[units%len(parts)]
+}
+
+// liveLine is a line that says how far work is, where somebody looks; it is written
+// again and again, and gone at the end.
+type liveLine struct {
+	out   io.Writer
+	show  screen
+	what  string
+	first int // what was done before this work began
+	total int
+	began time.Time
+	shown time.Time
+}
+
+func newLiveLine(out io.Writer, what string, first, total int) *liveLine {
+	return &liveLine{out: out, show: newScreen(out), what: what, first: first, total: total, began: time.Now()}
+}
+
+// set says how much is done.
+func (l *liveLine) set(done int) {
+	if !l.show.live || time.Since(l.shown) < 200*time.Millisecond {
+		return
+	}
+	l.shown = time.Now()
+	const width = 24
+	text := fmt.Sprintf("  %s  %s %d of %d", l.what, padded(l.show.bar(float64(done)/float64(l.total), width), width), done, l.total)
+	if took := time.Since(l.began).Seconds(); took > 1 && done > l.first {
+		text += fmt.Sprintf(", %s left", duration(took/float64(done-l.first)*float64(l.total-done)))
+	}
+	fmt.Fprintf(l.out, "\r%s\x1b[K", shortened(text, l.show.width-1))
+}
+
+// clear takes the line away; set draws it again.
+func (l *liveLine) clear() {
+	if l.show.live && !l.shown.IsZero() {
+		fmt.Fprint(l.out, "\r\x1b[K")
+		l.shown = time.Time{}
+	}
 }
