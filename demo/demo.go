@@ -191,7 +191,12 @@ func DownAndBack(f *frontier.Frontier, steps int) func([]Period) (engine.Budget,
 			at := (len(f.Points) - 1) * (steps - i) / steps
 			return engine.Budget{MACs: f.Points[at].Costs.MACs}, true
 		case i < 2*steps:
-			return engine.Budget{Time: tidy(deadlineRoom * float64(past[2*steps-i].Median))}, true
+			// A second that others took from makes no deadline shorter than the one before.
+			var most time.Duration
+			for _, p := range past[2*steps-i : steps+1] {
+				most = max(most, p.Median)
+			}
+			return engine.Budget{Time: tidy(deadlineRoom * float64(most))}, true
 		}
 		return engine.Budget{}, false
 	}
