@@ -153,20 +153,21 @@ func (r *Report) frontier(p *page) error {
 	if f == nil {
 		return nil
 	}
+	by := axisOf(f)
 	line := plot.Series{Name: fmt.Sprintf("%d on the frontier", len(f.Points)), Bars: true, Steps: true, Deviation: []float64{}}
 	for _, pt := range f.Points {
-		line.X, line.Y = append(line.X, float64(pt.Costs.MACs)/1e6), append(line.Y, 100*pt.Accuracy)
+		line.X, line.Y = append(line.X, pt.Costs.Of(by.kind)/by.unit), append(line.Y, 100*pt.Accuracy)
 		line.Deviation = append(line.Deviation, 100*pt.Error())
 	}
-	c := plot.Chart{Title: "Frontier", XLabel: "MACs (M)", YLabel: "accuracy (%)", Series: []plot.Series{line}}
-	if len(r.Judged) > 0 {
+	c := plot.Chart{Title: "Frontier", XLabel: by.label, YLabel: "accuracy (%)", Series: []plot.Series{line}}
+	if len(r.Judged) > 0 && by.kind < frontier.Latency { // others cannot be counted
 		judged := plot.Series{Name: fmt.Sprintf("%d judged", len(r.Judged)), Scatter: true}
 		for _, a := range r.Judged {
 			v, err := r.Network.View(a.Subnet, f.Input)
 			if err != nil {
 				return err
 			}
-			judged.X = append(judged.X, float64(v.Costs().MACs)/1e6)
+			judged.X = append(judged.X, frontier.CostsOf(v.Costs()).Of(by.kind)/by.unit)
 			judged.Y = append(judged.Y, 100*float64(a.Correct)/float64(a.Images))
 		}
 		c.Series = append(c.Series, judged)
@@ -181,7 +182,7 @@ func (r *Report) frontier(p *page) error {
 	}
 	whole := full.Costs().MACs
 	images := f.Points[0].Images
-	p.FrontierText = fmt.Sprintf("Of the subnetworks judged, these %d are the ones that no other beats in both accuracy and multiply-accumulates.", len(f.Points))
+	p.FrontierText = fmt.Sprintf("Of the subnetworks judged, these %d are the ones that no other beats in both accuracy and %s.", len(f.Points), by.name)
 	if images > 0 && r.JudgedOn != "" {
 		p.FrontierText += fmt.Sprintf(" Accuracy is over %d %s images; bars are one standard error.", images, r.JudgedOn)
 	}
@@ -206,6 +207,32 @@ func (r *Report) frontier(p *page) error {
 		p.Points = append(p.Points, row)
 	}
 	return nil
+}
+
+// axis is a cost that a frontier is drawn over.
+type axis struct {
+	kind        frontier.Kind
+	name, label string
+	unit        float64
+}
+
+// axisOf is the first cost that accuracy was traded for.
+func axisOf(f *frontier.Frontier) axis {
+	switch k := f.By[0]; k {
+	case frontier.Params:
+		return axis{k, "parameters", "parameters (M)", 1e6}
+	case frontier.WeightBytes:
+		return axis{k, "bytes of weights", "weights (MiB)", 1 << 20}
+	case frontier.PeakBytes:
+		return axis{k, "memory", "peak memory of feature maps (KiB)", 1 << 10}
+	case frontier.Latency:
+		return axis{k, "time", "latency (µs)", 1e-6}
+	case frontier.Energy:
+		return axis{k, "energy", "energy (mJ)", 1e-3}
+	case frontier.Own:
+		return axis{k, f.OwnName, f.OwnName, 1}
+	}
+	return axis{frontier.MACs, "multiply-accumulates", "MACs (M)", 1e6}
 }
 
 // time is how long an inference of a point takes: by the table that it was searched
@@ -324,7 +351,7 @@ func (r *Report) tiles(p *page) {
 	low, high := f.Points[0], f.Points[len(f.Points)-1]
 	p.Tiles = []tile{
 		{fmt.Sprintf("%.0f → %.0f %%", 100*low.Accuracy, 100*high.Accuracy), "accuracy along the frontier"},
-		{fmt.Sprintf("%.1f×", float64(high.Costs.MACs)/float64(low.Costs.MACs)), "range of multiply-accumulates"},
+		{fmt.Sprintf("%.1f×", high.Costs.Of(axisOf(f).kind)/low.Costs.Of(axisOf(f).kind)), "range of " + axisOf(f).name},
 	}
 	if a, b := r.time(low), r.time(high); a > 0 && b > 0 {
 		p.Tiles = append(p.Tiles, tile{fmt.Sprintf("%.0f → %s", us(a), micro(b)), "an image, on this machine"})

@@ -101,6 +101,27 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestAxis: a frontier is drawn over the cost that it was searched by.
+func TestAxis(t *testing.T) {
+	r := sample(t)
+	for i := range r.Frontier.Points {
+		c := &r.Frontier.Points[i].Costs
+		c.Latency, c.Energy, c.Own = time.Duration(i+1)*time.Millisecond, float64(i+1), float64(i+1)
+	}
+	r.Frontier.OwnName = "price"
+	for _, k := range []frontier.Kind{frontier.MACs, frontier.Params, frontier.WeightBytes, frontier.PeakBytes, frontier.Latency, frontier.Energy, frontier.Own} {
+		r.Frontier.By = []frontier.Kind{k}
+		var b bytes.Buffer
+		if err := r.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		wellFormed(t, b.Bytes())
+		if by := axisOf(r.Frontier); by.kind != k || !strings.Contains(b.String(), ">"+by.label+"<") || !strings.Contains(b.String(), "range of "+by.name) {
+			t.Errorf("%s: %+v", k, by)
+		}
+	}
+}
+
 func TestQuoted(t *testing.T) {
 	for path, want := range map[string]string{"runs/a-1": "runs/a-1", "": "''", "it's": `'it'\''s'`, "a b": "'a b'", "$x": "'$x'"} {
 		if got := quoted(path); got != want {
