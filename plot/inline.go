@@ -102,7 +102,7 @@ func (p *inline) axes() {
 		p.line(`<path class="grid" d="M%s %s H%s" fill="none" stroke="#e3e8ec"/>`, px(left), px(p.y(v)), px(right))
 		p.text(left-8, p.y(v)+4, "label", "end", mildColour, tickText(v, decimals), "")
 	}
-	values, decimals = p.xs.ticks(max(2, int((right-left)/80)))
+	values, decimals = p.xs.ticks(max(2, int((right-left)/64)))
 	for _, v := range values {
 		p.line(`<path class="grid" d="M%s %s V%s" fill="none" stroke="#e3e8ec"/>`, px(p.x(v)), px(top), px(bottom))
 		p.text(p.x(v), bottom+18, "label", "middle", mildColour, tickText(v, decimals), "")
