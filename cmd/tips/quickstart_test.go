@@ -92,6 +92,7 @@ func TestQuickstart(t *testing.T) {
 	checkPage(t, filepath.Join(out, report.File))
 	checkPictures(t, filepath.Join(out, picturesFolder), 10)
 	checkTrace(t, out)
+	checkNext(t, out)
 
 	// A new start forgets all of it.
 	ctx, cancel := context.WithCancel(context.Background())
@@ -108,6 +109,23 @@ func TestQuickstart(t *testing.T) {
 	other.recipe.Seed = 99
 	if err := other.run(context.Background()); err == nil || !strings.Contains(err.Error(), "--fresh") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// checkNext wants the commands that are recommended to work on what is there.
+func checkNext(t *testing.T, out string) {
+	t.Helper()
+	r, err := report.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	for _, c := range r.Commands("tips", filepath.Join(out, picturesFolder)) {
+		line := strings.Replace(c.Line, "--evaluations 300", "--evaluations 15", 1)
+		var stdout, stderr bytes.Buffer
+		if status := run(strings.Fields(line)[1:], &stdout, &stderr); status != 0 || stdout.Len() == 0 {
+			t.Errorf("%s: exit status %d, %s", line, status, &stderr)
+		}
 	}
 }
 
