@@ -164,13 +164,14 @@ func referenceFor(n *supernet.Network, budget cost.Budget, r search.Reference) s
 
 // compareProgress shows how far a comparison is.
 type compareProgress struct {
-	out         io.Writer
-	bar         *progressbar.ProgressBar
-	began, line time.Time
+	out  io.Writer
+	bar  *progressbar.ProgressBar
+	line time.Time // of the last line, and what it said
+	said int
 }
 
 func newCompareProgress(w io.Writer) *compareProgress {
-	return &compareProgress{out: w, bar: countBar(w, 1, ""), began: time.Now(), line: time.Now()}
+	return &compareProgress{out: w, bar: countBar(w, 1, ""), line: time.Now()}
 }
 
 func (p *compareProgress) observe(now search.CompareProgress) {
@@ -178,9 +179,10 @@ func (p *compareProgress) observe(now search.CompareProgress) {
 	p.bar.ChangeMax(now.Total)
 	p.bar.Describe(text)
 	_ = p.bar.Set(now.Evaluations)
-	if !isTerminal(p.out) && time.Since(p.line) >= quiet {
-		p.line = time.Now()
-		left := time.Since(p.began).Seconds() / float64(max(now.Evaluations, 1)) * float64(now.Total-now.Evaluations)
+	if since := time.Since(p.line); !isTerminal(p.out) && since >= quiet {
+		// At the pace of late: what is known already is passed over in no time.
+		left := since.Seconds() / float64(max(now.Evaluations-p.said, 1)) * float64(now.Total-now.Evaluations)
+		p.line, p.said = time.Now(), now.Evaluations
 		fmt.Fprintf(p.out, "%d/%d evaluations, %s, about %s left\n", now.Evaluations, now.Total, text, duration(left))
 	}
 }
