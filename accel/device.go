@@ -1,0 +1,95 @@
+//go:build xla
+
+package accel
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/gobackend"
+	"github.com/gomlx/compute/shapes"
+)
+
+// Built tells whether this program can use accelerators.
+const Built = true
+
+// Device is an accelerator that programs run on.
+type Device struct {
+	backend   compute.Backend
+	name      string // as in Open
+	precision Precision
+}
+
+// Open opens a device: GoName, XLAName, or XLAName with a colon and the path of a
+// plugin. Call Prepare first.
+func Open(name string, o Options) (*Device, error) {
+	kind, path, err := parse(name)
+	if err != nil {
+		return nil, err
+	}
+	d := &Device{name: name, precision: o.Precision}
+	if d.precision == "" {
+		d.precision = BFloat16
+		if kind == GoName {
+			d.precision = Float32
+		}
+	}
+	if err := d.precision.check(); err != nil {
+		return nil, err
+	}
+	if kind == GoName {
+		if d.backend, err = gobackend.New(""); err != nil {
+			return nil, fmt.Errorf("accel: %w", err)
+		}
+		return d, nil
+	}
+	if d.backend, err = openPlugin(path, d.precision); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Description says what the device is.
+func (d *Device) Description() string {
+	if d.name == GoName {
+		return "GoMLX's Go backend: this machine's processor, slowly; for tests"
+	}
+	return d.backend.Description()
+}
+
+// Close gives the device back.
+func (d *Device) Close() error {
+	d.backend.Finalize()
+	return nil
+}
+
+// upload copies values to the device.
+func (d *Device) upload(values []float32, dims ...int) (compute.Buffer, error) {
+	b, err := d.backend.BufferFromFlatData(0, values, shapes.Make(dtypes.Float32, dims...))
+	if err != nil {
+		return nil, fmt.Errorf("accel: %w", explain(err))
+	}
+	return b, nil
+}
+
+// execute runs a program, and waits for it. Inputs stay as they are.
+func (d *Device) execute(p compute.Executable, inputs []compute.Buffer) ([]compute.Buffer, error) {
+	outputs, err := p.Execute(inputs, nil, 0)
+	if err != nil {
+		return nil, fmt.Errorf("accel: %w", explain(err))
+	}
+	return outputs, nil
+}
+
+// finalize gives back the memory of buffers, those that there are.
+func finalize(buffers ...compute.Buffer) error {
+	var all error
+	for _, b := range buffers {
+		if b != nil {
+			all = errors.Join(all, b.Finalize())
+		}
+	}
+	return all
+}

@@ -1,0 +1,68 @@
+//go:build xla
+
+package accel
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// startedAnew marks a process that Prepare has started, so that it does so once.
+const startedAnew = "TIPS_ACCEL_STARTED"
+
+// Prepare makes this process ready for Open: programs that offer devices call it
+// first of all. Where pip installed CUDA, the dynamic linker must know its folders
+// when a process starts; the process then starts anew, with the same arguments, and
+// Prepare does not return.
+func Prepare(name string) error {
+	kind, path, err := parse(name)
+	if err != nil || kind == GoName {
+		return err
+	}
+	plugin, ok := choosePlugin(path)
+	if !ok {
+		return errNoPlugin
+	}
+	set, before := plugin.environment(os.Getenv)
+	for key, value := range set {
+		if err := os.Setenv(key, value); err != nil {
+			return fmt.Errorf("accel: %w", err)
+		}
+	}
+	if !before || os.Getenv(startedAnew) != "" {
+		return nil
+	}
+	if err := os.Setenv(startedAnew, "1"); err != nil {
+		return fmt.Errorf("accel: %w", err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("accel: %w", err)
+	}
+	return fmt.Errorf("accel: starting %s anew: %w", self, syscall.Exec(self, os.Args, os.Environ()))
+}
+
+var errNoPlugin = errors.New("accel: no XLA plugin found; install one with pip install 'jax[cuda13]' (cuda12 for older drivers), or name one: --device xla:/path/to/plugin.so, or " + PluginVariable)
+
+// explain says what a known failure of a plugin means, and keeps others to a line.
+func explain(err error) error {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	for _, known := range []struct{ sign, meaning string }{
+		{"libcuda.so", "no NVIDIA driver on this machine: the plugin wants libcuda.so.1; install the driver, or use --device cpu"},
+		{"CUDA_ERROR_NO_DEVICE", "no NVIDIA GPU that the driver can use; see nvidia-smi, or use --device cpu"},
+		{"no CUDA-capable device", "no NVIDIA GPU that the driver can use; see nvidia-smi, or use --device cpu"},
+		{"driver version is insufficient", "the NVIDIA driver is too old for the plugin's CUDA; update it, or install the plugin for an older CUDA with pip install 'jax[cuda12]'"},
+		{"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "the NVIDIA driver and its libraries are of different versions; restart the machine, or install the driver again"},
+		{"RESOURCE_EXHAUSTED", "the device has too little memory for this; use a smaller batch, or end what else uses it (see nvidia-smi)"},
+		{"CUDA_ERROR_OUT_OF_MEMORY", "the device has too little memory for this; use a smaller batch, or end what else uses it (see nvidia-smi)"},
+		{"cannot open shared object file", "a library that the plugin needs is missing; pip install 'jax[cuda13]' brings all of them"},
+	} {
+		if strings.Contains(err.Error(), known.sign) {
+			return fmt.Errorf("%s (%s)", known.meaning, text)
+		}
+	}
+	return errors.New(text)
+}

@@ -1,0 +1,35 @@
+//go:build xla && cgo
+
+package accel
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/go-xla/compute/xla"
+)
+
+// openPlugin loads a plugin; "" means the best that is found.
+func openPlugin(path string, p Precision) (compute.Backend, error) {
+	plugin, ok := choosePlugin(path)
+	if !ok {
+		return nil, errNoPlugin
+	}
+	if _, err := os.Stat(plugin.Path); err != nil {
+		return nil, fmt.Errorf("accel: plugin: %w", err)
+	}
+	options := ""
+	if p == Float32 {
+		// CUDA's libraries would round the factors of products to fewer digits.
+		os.Setenv("NVIDIA_TF32_OVERRIDE", "0")
+		options = ",tf32=false"
+	}
+	os.Setenv("GOPJRT_CUDA_CHECKS", "0") // Prepare has done what they would advise
+	xla.EnableAutoInstall(false)         // nothing is downloaded
+	b, err := xla.New(plugin.Path + options)
+	if err != nil {
+		return nil, fmt.Errorf("accel: plugin %s: %w", plugin.Path, explain(err))
+	}
+	return b, nil
+}

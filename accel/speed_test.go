@@ -1,0 +1,190 @@
+//go:build xla
+
+package accel
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+
+	"tips/dataset"
+	"tips/sampling"
+	"tips/train"
+	"tips/train/method"
+)
+
+// TestSpeed times steps in the ways that tuning offers. TIPS_SPEED lists what to
+// time, separated by spaces: network/precision/ways, ways being three digits, 1 for
+// a depthwise convolution as a sum, forwards and to the gradients of input and
+// weights. TIPS_SPEED_SECONDS bounds the time.
+func TestSpeed(t *testing.T) {
+	list := strings.Fields(os.Getenv("TIPS_SPEED"))
+	if len(list) == 0 {
+		t.Skip("TIPS_SPEED lists nothing to time")
+	}
+	seconds, err := strconv.Atoi(os.Getenv("TIPS_SPEED_SECONDS"))
+	if err != nil {
+		seconds = 300
+	}
+	end := time.Now().Add(time.Duration(seconds) * time.Second)
+	d, err := Open(os.Getenv("TIPS_DEVICE"), Options{Precision: TF32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	fmt.Println("device:", d.Description())
+	fmt.Println("XLA_FLAGS:", os.Getenv("XLA_FLAGS"))
+	timeTransfers(t, d)
+	for _, what := range list {
+		if time.Now().After(end) {
+			fmt.Println("no time left for", what)
+			continue
+		}
+		timeSteps(t, d, what)
+	}
+}
+
+func median(times []time.Duration) float64 {
+	slices.Sort(times)
+	return times[len(times)/2].Seconds() * 1e3
+}
+
+func timeTransfers(t *testing.T, d *Device) {
+	for _, n := range []int{16, 4096, 256 * 32 * 32 * 3} {
+		values, back := make([]float32, n), make([]float32, n)
+		var up, down []time.Duration
+		for range 20 {
+			start := time.Now()
+			b, err := d.upload(values, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			up = append(up, time.Since(start))
+			start = time.Now()
+			if err := b.ToFlatData(back); err != nil {
+				t.Fatal(err)
+			}
+			down = append(down, time.Since(start))
+			b.Finalize()
+		}
+		fmt.Printf("%d floats: up %.3f ms, down %.3f ms\n", n, median(up), median(down))
+	}
+	nothing, err := build(d.backend, "nothing", func(g *graph) []node { return []node{g.addTo(g.parameter("x", dtypes.Float32, 16), 1)} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, _ := d.upload(make([]float32, 16), 16)
+	var times []time.Duration
+	for range 50 {
+		start := time.Now()
+		out, err := d.execute(nothing, []compute.Buffer{x})
+		if err != nil {
+			t.Fatal(err)
+		}
+		times = append(times, time.Since(start))
+		finalize(out...)
+	}
+	fmt.Printf("an empty program: %.3f ms\n", median(times))
+}
+
+func timeSteps(t *testing.T, d *Device, what string) {
+	part := strings.Split(what, "/")
+	n := network(t, part[0])
+	batch := 256
+	if v, err := strconv.Atoi(os.Getenv("TIPS_SPEED_BATCH")); err == nil {
+		batch = v
+	}
+	x, err := d.newExecutor(train.Settings{Network: n, Update: train.Update{Momentum: 0.9, WeightDecay: 5e-5}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	if part[1] == "bf16" {
+		x.narrow = dtypes.BFloat16
+	}
+	for i, way := range part[2] {
+		x.tuning.sums[i] = way == '1'
+	}
+	if err := x.Restore(train.NewState(randomSet(n, 1), false)); err != nil {
+		t.Fatal(err)
+	}
+	var batches []*dataset.Batch
+	for i := range 4 {
+		batches = append(batches, randomBatch(n, batch, uint64(i)))
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	draw := sampling.PerGroup(n)
+	steps := 50
+	var times []time.Duration
+	loss := ""
+	for i := range steps + 10 {
+		s := train.Step{Batch: batches[i%4], Rate: 0.05, Lessons: []method.Lesson{{Label: 1}}}
+		for range 3 {
+			s.Lessons = append(s.Lessons, method.Lesson{Subnet: draw.Draw(rng), Label: 1, Soft: 1, Teachers: []method.Teacher{{Source: method.Live}}})
+		}
+		start := time.Now()
+		o, err := x.Step(context.Background(), s)
+		if err != nil {
+			t.Error(what, err)
+			return
+		}
+		took := time.Since(start)
+		if i == 0 {
+			fmt.Printf("%s: compiled and first step %.1f s\n", what, took.Seconds())
+		}
+		if i >= 10 {
+			times = append(times, took)
+		}
+		if i == 0 || i == steps+9 {
+			loss += fmt.Sprintf(" %.4f", o.Loss())
+		}
+	}
+	slices.Sort(times)
+	fmt.Printf("STEP %s: median %.3f ms, fastest %.3f, slowest %.3f; loss%s\n", what, median(times), times[0].Seconds()*1e3, times[len(times)-1].Seconds()*1e3, loss)
+
+	// The program alone, with what it is told on the device already, and the way
+	// forward alone.
+	p := x.steps[0]
+	images, err := x.images(batches[0], batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	control, err := x.device.upload(make([]float32, p.controls(x.columns)), p.controls(x.columns))
+	if err != nil {
+		t.Fatal(err)
+	}
+	times = nil
+	for range 20 {
+		start := time.Now()
+		out, err := d.execute(p.run, []compute.Buffer{images, control, x.weights, x.momentum})
+		if err != nil {
+			t.Fatal(err)
+		}
+		times = append(times, time.Since(start))
+		finalize(out...)
+	}
+	program := median(times)
+	fmt.Printf("  program alone %.3f ms\n", program)
+	finalize(images, control)
+	if len(part) > 3 {
+		var forward []time.Duration
+		for range 20 {
+			start := time.Now()
+			subs := subnets(n, together, 1, false)
+			if _, err := x.Losses(context.Background(), batches[0], subs); err != nil {
+				t.Fatal(err)
+			}
+			forward = append(forward, time.Since(start))
+		}
+		fmt.Printf("  forward of %d subnetworks %.3f ms\n", together, median(forward))
+	}
+}
