@@ -4,6 +4,7 @@ package accel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -11,6 +12,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"tips/dataset"
 	"tips/sampling"
@@ -159,6 +163,9 @@ func (p *pair) sameState(t testing.TB, base *train.State, relative float64) {
 			t.Fatalf("%s: %v; want %v", c.what, c.got, c.want)
 		}
 		if c.got != nil {
+			if c.base == nil { // frozen on the way
+				c.base = base.Weights
+			}
 			sameSets(t, c.what, c.got, c.want, c.base, relative)
 		}
 	}
@@ -229,8 +236,8 @@ var networks = []string{
 	"mlp:depth=4,width=24,inputs=20,classes=5,divisor=4",
 	"mobilenet_v2:width=0.25,data=cifar10,size=12→block6.add",
 	"resnet_small:width=8,data=cifar10,size=12,divisor=4",
-	"resnet18:data=cifar10,size=11,divisor=16→stage1.block2.add", // has a pooling
-	"resnext50_32x4d:data=cifar10,size=8→stage1.block2.add",      // has groups
+	"resnet18:data=cifar10,size=7,divisor=16→stage1.block1.add", // has a pooling
+	"resnext50_32x4d:data=cifar10,size=8→stage1.block2.add",     // has groups
 	"efficientnet_b0:data=cifar10,size=9→block5.add",
 }
 
@@ -242,7 +249,7 @@ func TestGradients(t *testing.T) {
 		for _, depth := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s,%v", reference, depth), func(t *testing.T) {
 				n := network(t, reference)
-				state := train.NewState(randomSet(n, seed()), false)
+				state := train.NewState(randomSet(n, 1), false)
 				p := newPair(t, d, train.Settings{Network: n, Smoothing: 0.1}, state)
 				subs := subnets(n, 3, 7, depth)
 				s := train.Step{Batch: randomBatch(n, 12, 3), Rate: 1, Lessons: []method.Lesson{
@@ -268,8 +275,227 @@ func batches(list ...*dataset.Batch) iter.Seq2[*dataset.Batch, error] {
 	}
 }
 
-func seed() uint64 {
-	var s uint64 = 1
-	fmt.Sscan(os.Getenv("SEED"), &s)
-	return s
+// TestTenSteps: after ten steps of every method, in both forms of its loss, weights,
+// momentum, moving average and frozen teacher are those of the processor.
+func TestTenSteps(t *testing.T) {
+	d := openTestDevice(t)
+	const steps = 10
+	for i, c := range []struct {
+		name string
+		loss method.Loss
+	}{
+		{"tips", method.Paper}, {"us-nets", method.Paper}, {"us-nets", method.Own}, {"joslim", method.Paper}, {"ds-net", method.Own},
+		{"ofa", method.Paper}, {"attentive-nas", method.Own}, {"alphanet", method.Own}, {"static", method.Paper},
+	} {
+		// Each on a network with blocks, widths and batch norm; in turn.
+		reference := []string{"resnet_small:width=8,data=cifar10,size=10,divisor=4→stage3.block2.add", "mlp:depth=4,width=24,inputs=20,classes=5,divisor=4"}[i%2]
+		t.Run(fmt.Sprintf("%s,%s", c.name, c.loss), func(t *testing.T) {
+			n := network(t, reference)
+			m, err := method.New(c.name, method.Config{Network: n, Loss: c.loss, Steps: steps})
+			if err != nil {
+				t.Fatal(err)
+			}
+			settings := train.Settings{
+				Network: n, Smoothing: 0.1, Average: m.EMA(),
+				Update: train.Update{Momentum: 0.9, WeightDecay: 1e-3, Nesterov: i%3 == 0, DecayNorm: i%2 == 0, DecayBias: i%4 == 0, ClipNorm: float64(i%2) * 2},
+			}
+			state := train.NewState(randomSet(n, 1), m.EMA() != 0)
+			p := newPair(t, d, settings, state)
+			for k := range steps {
+				batch := randomBatch(n, 16, uint64(k))
+				judge := judges{t, p, batch}
+				rng := rand.New(rand.NewPCG(1, uint64(k)))
+				if tau := m.Interval(); tau > 0 && k%tau == 0 {
+					if err := m.Review(context.Background(), k, rng, judge); err != nil {
+						t.Fatal(err)
+					}
+				}
+				plan, err := m.Step(context.Background(), k, rng, judge)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, action := range plan.Before {
+					p.act(t, action)
+				}
+				p.step(t, train.Step{Batch: batch, Lessons: plan.Lessons, Rate: 0.01}, 1e-3)
+			}
+			p.sameState(t, state, 1e-3)
+			if n := len(p.device.steps); n > 5 {
+				t.Errorf("%d programs for ten steps", n)
+			}
+		})
+	}
+}
+
+// judges asks both executors, and compares.
+type judges struct {
+	t     *testing.T
+	p     *pair
+	batch *dataset.Batch
+}
+
+func (j judges) Losses(ctx context.Context, subs []supernet.Subnet) ([]float64, error) {
+	want, err := j.p.cpu.Losses(ctx, j.batch, subs)
+	if err != nil {
+		return nil, err
+	}
+	got, err := j.p.device.Losses(ctx, j.batch, subs)
+	if err != nil {
+		return nil, err
+	}
+	for i := range want {
+		if !near(got[i], want[i], 1e-3) {
+			j.t.Errorf("loss %d: %v; want %v", i, got[i], want[i])
+		}
+	}
+	return want, nil
+}
+
+// act does to both what a method wants done: their states leave one executor and
+// come back in the other.
+func (p *pair) act(t *testing.T, action method.Action) {
+	t.Helper()
+	cpu, err := p.cpu.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	device, err := p.device.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch action {
+	case method.Freeze:
+		cpu.Frozen, device.Frozen = cpu.Weights.Clone(), device.Weights.Clone()
+	case method.SortChannels:
+		// Orders may differ where channels are as good as equal: both take that of one.
+		order := weights.ChannelOrder(cpu.Weights)
+		for _, s := range []*train.State{cpu, device} {
+			for _, set := range []*weights.Set{s.Weights, s.Momentum, s.Average} {
+				if set != nil {
+					order.Apply(set)
+				}
+			}
+		}
+	}
+	if err := p.cpu.Restore(cpu); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.device.Restore(device); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEvaluate: losses, right answers and statistics are those of the processor,
+// for more subnetworks than run at once and batches of different sizes.
+func TestEvaluate(t *testing.T) {
+	d := openTestDevice(t)
+	for _, reference := range []string{networks[0], networks[1], networks[2]} {
+		t.Run(reference, func(t *testing.T) {
+			n := network(t, reference)
+			state := train.NewState(randomSet(n, 1), true)
+			state.Average = randomSet(n, 2)
+			p := newPair(t, d, train.Settings{Network: n, Average: 0.9}, state)
+			e := train.Examination{
+				Subnets: append(subnets(n, 5, 3, true), supernet.Subnet{}), Average: true,
+				Calibration: batches(randomBatch(n, 24, 1), randomBatch(n, 7, 2)),
+				Test:        batches(randomBatch(n, 20, 3), randomBatch(n, 9, 4)),
+			}
+			want, err := p.cpu.Evaluate(context.Background(), e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := p.device.Evaluate(context.Background(), e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, w := range want {
+				g := got[i]
+				if !near(g.Loss, w.Loss, 1e-4) || g.Correct != w.Correct || g.Images != w.Images {
+					t.Errorf("subnetwork %d: %+v; want %+v", i, g, w)
+				}
+				sameStatistics(t, g.Statistics, w.Statistics)
+			}
+			if programs := len(p.device.forwards); programs != 2 {
+				t.Errorf("%d programs; want 2, whatever the size of the last batch", programs)
+			}
+		})
+	}
+}
+
+func sameStatistics(t *testing.T, got, want *weights.Statistics) {
+	t.Helper()
+	for op, variance := range want.Variance {
+		if len(got.Mean[op]) != len(variance) || len(got.Variance[op]) != len(variance) {
+			t.Fatalf("operation %d has %d means and %d variances; want %d", op, len(got.Mean[op]), len(got.Variance[op]), len(variance))
+		}
+		for k, v := range variance {
+			mean, apart := want.Mean[op][k], float64(got.Mean[op][k]-want.Mean[op][k])
+			if math.Abs(apart) > 1e-4*math.Sqrt(float64(v)) || !near(float64(got.Variance[op][k]), float64(v), 1e-4) {
+				t.Fatalf("operation %d, channel %d: mean %v, variance %v; want %v, %v", op, k, got.Mean[op][k], got.Variance[op][k], mean, v)
+			}
+		}
+	}
+}
+
+// TestNotFinite: a step that is not finite changes nothing, and says which lesson is
+// to blame.
+func TestNotFinite(t *testing.T) {
+	d := openTestDevice(t)
+	n := network(t, "mlp:depth=4,width=24,inputs=20,classes=5,divisor=4")
+	for _, c := range []struct {
+		name     string
+		spoil    func(*train.State, *train.Step)
+		lesson   int
+		gradient bool
+	}{
+		{"loss", func(s *train.State, _ *train.Step) { s.Weights.Ops[len(s.Weights.Ops)-1].Bias[0] = float32(math.NaN()) }, 0, false},
+		{"gradient", func(_ *train.State, s *train.Step) { s.Lessons[1].Label = 1e38 }, 1, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			state := train.NewState(randomSet(n, 1), false)
+			s := train.Step{Batch: randomBatch(n, 6, 1), Rate: 0.1, Lessons: []method.Lesson{
+				{Label: 1}, {Subnet: n.Smallest(), Label: 1, Soft: 1, Teachers: []method.Teacher{{Source: method.Live}}},
+			}}
+			c.spoil(state, &s)
+			p := newPair(t, d, train.Settings{Network: n, Update: train.Update{Momentum: 0.9}}, state)
+			before, err := p.device.State()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = p.device.Step(context.Background(), s)
+			var bad *train.NotFiniteError
+			if !errors.As(err, &bad) || bad.Lesson != c.lesson || bad.Gradient != c.gradient {
+				t.Fatalf("error %v; want one of lesson %d", err, c.lesson)
+			}
+			after, err := p.device.State()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(before.Momentum.Ops, after.Momentum.Ops); diff != "" {
+				t.Error("the momentum has changed:", diff)
+			}
+			if diff := cmp.Diff(before.Weights.Ops, after.Weights.Ops, cmpopts.EquateNaNs()); diff != "" {
+				t.Error("weights have changed:", diff)
+			}
+		})
+	}
+}
+
+// TestStateRoundTrip: what was put in comes out, bit by bit.
+func TestStateRoundTrip(t *testing.T) {
+	d := openTestDevice(t)
+	for _, reference := range networks {
+		n := network(t, reference)
+		state := &train.State{Weights: randomSet(n, 1), Momentum: randomSet(n, 2), Average: randomSet(n, 3), Frozen: randomSet(n, 4)}
+		p := newPair(t, d, train.Settings{Network: n, Average: 0.5}, state)
+		got, err := p.device.State()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, sets := range [][2]*weights.Set{{got.Weights, state.Weights}, {got.Momentum, state.Momentum}, {got.Average, state.Average}, {got.Frozen, state.Frozen}} {
+			if diff := cmp.Diff(sets[1].Ops, sets[0].Ops); diff != "" {
+				t.Errorf("%s, %d: %s", reference, i, diff)
+			}
+		}
+	}
 }
