@@ -33,16 +33,18 @@ const (
 	Float32  Precision = "float32" // everything
 )
 
-func (p Precision) check() error {
-	if p != BFloat16 && p != TF32 && p != Float32 {
-		return fmt.Errorf("accel: precision %q; want %s, %s or %s", p, BFloat16, TF32, Float32)
-	}
-	return nil
-}
+// Valid tells whether p is a precision, or "", which lets the device choose.
+func (p Precision) Valid() bool { return p == "" || p == BFloat16 || p == TF32 || p == Float32 }
 
 // Options say how a device computes.
 type Options struct {
 	Precision Precision // "" means BFloat16, and Float32 on the Go backend
+}
+
+// Names tells whether name can be that of a device.
+func Names(name string) bool {
+	_, _, err := parse(name)
+	return err == nil
 }
 
 // parse splits the name of a device.

@@ -29,15 +29,15 @@ func Open(name string, o Options) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !o.Precision.Valid() {
+		return nil, fmt.Errorf("accel: precision %q; want %s, %s or %s", o.Precision, BFloat16, TF32, Float32)
+	}
 	d := &Device{name: name, precision: o.Precision}
 	if d.precision == "" {
 		d.precision = BFloat16
 		if kind == GoName {
 			d.precision = Float32
 		}
-	}
-	if err := d.precision.check(); err != nil {
-		return nil, err
 	}
 	if kind == GoName {
 		if d.backend, err = gobackend.New(""); err != nil {
@@ -56,7 +56,15 @@ func (d *Device) Description() string {
 	if d.name == GoName {
 		return "GoMLX's Go backend: this machine's processor, slowly; for tests"
 	}
-	return d.backend.Description()
+	n := d.backend.NumDevices()
+	if n == 0 {
+		return "no device"
+	}
+	about := d.backend.DeviceDescription(0)
+	if n > 1 {
+		about += fmt.Sprintf(", and %d more, which are not used", n-1)
+	}
+	return about
 }
 
 // Close gives the device back.

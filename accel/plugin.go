@@ -51,6 +51,7 @@ var errNoPlugin = errors.New("accel: no XLA plugin found; install one with pip i
 func explain(err error) error {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	for _, known := range []struct{ sign, meaning string }{
+		{"GetPjrtApi", "the file is no PJRT plugin"},
 		{"libcuda.so", "no NVIDIA driver on this machine: the plugin wants libcuda.so.1; install the driver, or use --device cpu"},
 		{"CUDA_ERROR_NO_DEVICE", "no NVIDIA GPU that the driver can use; see nvidia-smi, or use --device cpu"},
 		{"no CUDA-capable device", "no NVIDIA GPU that the driver can use; see nvidia-smi, or use --device cpu"},

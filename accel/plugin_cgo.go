@@ -4,10 +4,12 @@ package accel
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/go-xla/compute/xla"
+	"k8s.io/klog/v2"
 )
 
 // openPlugin loads a plugin; "" means the best that is found.
@@ -27,6 +29,9 @@ func openPlugin(path string, p Precision) (compute.Backend, error) {
 	}
 	os.Setenv("GOPJRT_CUDA_CHECKS", "0") // Prepare has done what they would advise
 	xla.EnableAutoInstall(false)         // nothing is downloaded
+	// What goes wrong is told in the error, once.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
 	b, err := xla.New(plugin.Path + options)
 	if err != nil {
 		return nil, fmt.Errorf("accel: plugin %s: %w", plugin.Path, explain(err))

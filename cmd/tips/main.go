@@ -82,7 +82,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted and saved.`,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return failed(cmd.Help()) },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagError(cmd, err) })
-	root.AddCommand(newModels(), newDescribe(), newAnalyze(), newTrain(), newEval(), newProfile(), newSearch(), newRun(), newExport(), newReport(), newReproduce(), newQuickstart(), newVersion())
+	root.AddCommand(newModels(), newDescribe(), newAnalyze(), newTrain(), newEval(), newProfile(), newSearch(), newRun(), newExport(), newReport(), newReproduce(), newQuickstart(), newDevices(), newVersion())
 	return root
 }
 

@@ -72,6 +72,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted and saved.`,
 	f.BoolVar(&o.fresh, "fresh", false, "start again where the folder holds a checkpoint")
 	f.BoolVar(&o.resume, "resume", false, "fail where the folder holds no checkpoint to go on from")
 	f.IntVar(&o.stopAfter, "stop-after", 0, "save and stop after this many `steps`, as if interrupted")
+	o.deviceFlags.add(f)
 	f.BoolVar(&o.asJSON, "json", false, "write the results as JSON")
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.RegisterFlagCompletionFunc("method", cobra.FixedCompletions(method.Names(), cobra.ShellCompDirectiveNoFileComp))
@@ -82,6 +83,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted and saved.`,
 
 // trainOptions are the flags of tips train.
 type trainOptions struct {
+	deviceFlags
 	list, show, fresh, resume, asJSON bool
 	out, data, method, loss           string
 	epochs, threads, stopAfter        int
@@ -227,13 +229,20 @@ func (o *trainOptions) run(cmd *cobra.Command, name string) error {
 			return failed(fmt.Errorf("train: --resume: %w", err))
 		}
 	}
+	device, err := o.open()
+	if err != nil {
+		return err
+	}
+	if device != nil {
+		defer device.Close()
+	}
 	// The first interrupt saves and leaves; a second one does not wait for that.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	show := newTrainProgress(cmd.ErrOrStderr())
 	summary, err := train.Run(ctx, train.Options{
-		Recipe: r, Out: out, Fresh: o.fresh, StopAfter: o.stopAfter, Formats: formats(), Observer: show,
+		Recipe: r, Out: out, Fresh: o.fresh, StopAfter: o.stopAfter, Formats: formats(), Observer: show, Executor: executors(device),
 	})
 	show.clear()
 	var interrupted *train.InterruptedError
