@@ -84,14 +84,16 @@ func (p *pass) unoperate(i int) {
 		k := g.convert(p.parameter(i, nn.RoleWeight), x.t)
 		dz = g.convert(dz, x.t)
 		sums := op.Kind == supernet.Depthwise
-		if sums && p.tuning.sumWeight(w) {
+		if sums && p.tuning.sumWeight {
 			p.find(i, nn.RoleWeight, g.depthwiseSumWeight(x, dz, w))
 		} else {
 			p.find(i, nn.RoleWeight, g.convolveWeight(x, dz, w))
 		}
 		switch {
 		case from == supernet.FromInput:
-		case sums && p.tuning.sumInput(w):
+		case sums && p.tuning.phases && w.stride > 1:
+			p.give(from, g.depthwisePhases(dz, k, w), m.zStacked)
+		case sums && p.tuning.sumInput:
 			p.give(from, g.depthwiseSumInput(dz, k, w), m.zStacked)
 		default:
 			p.give(from, g.convolveInput(dz, k, w), m.zStacked)
@@ -204,8 +206,15 @@ func (p *pass) unnormalise(i int, op supernet.Op, m *stackedMap, d, z node) node
 	if bias := p.parameter(i, nn.RoleBias); bias.is() {
 		mean = g.sub(mean, bias)
 	}
-	apart := g.sub(z, p.each(mean, z.dims))
-	sum, dot := g.sumRows(d), g.mul(g.sumRows(g.mul(d, apart)), m.inverse) // Σd and Σd·ẑ
+	// Σd and Σd·ẑ
+	sum := p.sumRows(d)
+	var dot node
+	if p.tuning.plain {
+		dot = g.sub(p.sumRows(g.mul(d, z)), g.mul(mean, sum))
+	} else {
+		dot = p.sumRows(g.mul(d, g.sub(z, p.each(mean, z.dims))))
+	}
+	dot = g.mul(dot, m.inverse)
 	ofShift, ofScale := sum, dot
 	if m.mask.is() && sum.dims[0] == p.nets {
 		ofShift, ofScale = g.mul(sum, m.mask), g.mul(dot, m.mask)
@@ -215,9 +224,11 @@ func (p *pass) unnormalise(i int, op supernet.Op, m *stackedMap, d, z node) node
 	if op.Bias { // the mean takes it back
 		p.find(i, nn.RoleBias, g.fit(g.scalar(0, dtypes.Float32), []int{p.layout.ops[i].out}))
 	}
-	n := 1 / float64(z.dims[1])
-	dz := g.sub(g.sub(d, p.each(g.times(sum, n), z.dims)), g.mul(apart, p.each(g.mul(g.times(dot, n), m.inverse), z.dims)))
-	dz = g.mul(dz, p.each(scale, z.dims))
+	// dz = scale·d + ofZ·z + rest
+	n := -1 / float64(z.dims[1])
+	ofZ := g.mul(g.mul(g.times(dot, n), m.inverse), scale)
+	rest := g.sub(g.mul(g.times(sum, n), scale), g.mul(ofZ, mean))
+	dz := g.add(g.add(g.mul(d, p.each(scale, z.dims)), g.mul(z, p.each(ofZ, z.dims))), p.each(rest, z.dims))
 	return g.convert(g.reshape(dz, m.z.dims...), m.z.t)
 }
 

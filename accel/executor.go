@@ -47,10 +47,11 @@ type Executor struct {
 func (d *Device) NewExecutor(s train.Settings) (train.Executor, error) { return d.newExecutor(s) }
 
 func (d *Device) newExecutor(s train.Settings) (*Executor, error) {
-	x := &Executor{device: d, settings: s, tuning: defaultTuning(), layout: newLayout(s.Network), columns: newColumns(s.Network), narrow: dtypes.Float32}
+	x := &Executor{device: d, settings: s, layout: newLayout(s.Network), columns: newColumns(s.Network), narrow: dtypes.Float32}
 	if d.precision == BFloat16 {
 		x.narrow = dtypes.BFloat16
 	}
+	x.tuning = tuningFor(x.narrow)
 	for _, op := range s.Network.Ops() {
 		if pools := op.Kind == supernet.MaxPool || op.Kind == supernet.AvgPool; pools && op.Kernel > maxPoolKernel {
 			return nil, fmt.Errorf("accel: operation %q: pooling with kernel %d; accelerators run up to %d", op.Name, op.Kernel, maxPoolKernel)

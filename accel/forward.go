@@ -206,7 +206,7 @@ func (p *pass) operate(i int, m *stackedMap) {
 		m.z = g.convolve(x, g.convert(p.parameter(i, nn.RoleWeight), x.t), w)
 	case supernet.Depthwise:
 		k := g.convert(p.parameter(i, nn.RoleWeight), x.t)
-		if p.tuning.sumForward(w) {
+		if p.tuning.sumForward {
 			m.z = g.depthwiseSum(x, k, w)
 		} else {
 			m.z = g.convolve(x, k, w)
@@ -354,8 +354,12 @@ func (p *pass) normalise(i int, op supernet.Op, m *stackedMap, rows, bias node) 
 // from a value that is there, as differences of large sums have few digits.
 func (p *pass) moments(rows node) (mean, variance node) {
 	g := p.g
-	near := g.cut(rows, 1, 0, 1)
-	d := g.sub(rows, g.fit(near, rows.dims))
+	var near node
+	d := rows
+	if !p.tuning.plain {
+		near = g.cut(rows, 1, 0, 1)
+		d = g.sub(rows, g.fit(near, rows.dims))
+	}
 	count := g.scalar(float64(rows.dims[1]), dtypes.Float32)
 	if p.valid.is() {
 		pixels := rows.dims[1] / p.batch
@@ -363,9 +367,22 @@ func (p *pass) moments(rows node) (mean, variance node) {
 		d = g.reshape(g.mul(g.reshape(d, split...), g.spread(p.valid, split, 1)), rows.dims...)
 		count = g.times(p.count, float64(pixels))
 	}
-	first, second := g.div(g.sumRows(d), count), g.div(g.sumRows(g.mul(d, d)), count)
-	mean = g.add(first, g.reshape(near, first.dims...))
+	first, second := g.div(p.sumRows(d), count), g.div(p.sumRows(g.mul(d, d)), count)
+	if mean = first; near.is() {
+		mean = g.add(first, g.reshape(near, first.dims...))
+	}
 	return mean, g.max(g.sub(second, g.mul(first, first)), g.scalar(0, dtypes.Float32))
+}
+
+// sumRows is the sum along axis 1 of [nets][images and pixels][channels].
+func (p *pass) sumRows(x node) node {
+	g := p.g
+	if pixels := x.dims[1] / p.batch; p.tuning.wide && pixels > 1 {
+		// Sums of images have long rows to read, and many of them.
+		x = g.sum(g.reshape(x, x.dims[0], p.batch, pixels*x.dims[2]), 1)
+		x = g.reshape(x, x.dims[0], pixels, x.dims[1]/pixels)
+	}
+	return g.sum(x, 1)
 }
 
 // leaveOut replaces what an addition writes by its shortcut in those subnetworks

@@ -294,21 +294,6 @@ func (g *graph) product(x node, xAxis int, y node, yAxis int, t dtypes.DType) no
 // flat is x as a vector.
 func (g *graph) flat(x node) node { return g.reshape(x, x.size()) }
 
-// sumRows is the sum along axis 1 of [nets][rows][channels].
-func (g *graph) sumRows(x node) node {
-	if g.sequential {
-		rows, part := x.dims[1], 1
-		for part*part < rows {
-			part++
-		}
-		for rows%part != 0 {
-			part--
-		}
-		x = g.sum(g.reshape(x, x.dims[0], rows/part, part, x.dims[2]), 2)
-	}
-	return g.sum(x, 1)
-}
-
 // norm is the Euclidean norm of a vector.
 func (g *graph) norm(x node) node {
 	squares := g.mul(x, x)

@@ -165,11 +165,62 @@ func (g *graph) depthwiseSumInput(dz, k node, w window) node {
 	return g.convert(dx, dz.t)
 }
 
+// depthwisePhases is the gradient of the input where the stride is s: a pixel at
+// s·m + r takes part in the windows at m and beside it only, by the taps that fit its
+// phase r. Each phase is a small sum, and the phases are interleaved.
+func (g *graph) depthwisePhases(dz, k node, w window) node {
+	s := w.stride
+	rows, columns := (w.in.Height+s-1)/s, (w.in.Width+s-1)/s // of a phase
+	// The window of tap t that a pixel of phase r has a part in, less m.
+	beside := func(r, t int) (int, bool) {
+		e := r + w.padding - t
+		return e / s, e%s == 0
+	}
+	low, high := 0, 0
+	for r := range s {
+		for t := range w.kernel {
+			if e, fits := beside(r, t); fits {
+				low, high = max(low, -e), max(high, e)
+			}
+		}
+	}
+	end := func(count, out int) int { return max(count-1+high-(out-1), 0) }
+	padded := g.pad(g.wide(dz), 0, [2]int{low, end(rows, w.out.Height)}, [2]int{low, end(columns, w.out.Width)}, 0)
+	var phases []node
+	for row := range s {
+		var line []node
+		for column := range s {
+			sum := g.fit(g.scalar(0, dtypes.Float32), []int{dz.dims[0], rows, columns, dz.dims[3]})
+			first := true
+			for tap := range w.kernel * w.kernel {
+				down, fitsDown := beside(row, tap/w.kernel)
+				right, fitsRight := beside(column, tap%w.kernel)
+				if !fitsDown || !fitsRight {
+					continue
+				}
+				part := g.window(padded, low+down, low+right, 1, rows, columns)
+				part = g.mul(part, g.tapWeight(k, tap, part.dims))
+				if !first {
+					part = g.add(sum, part)
+				}
+				sum, first = part, false
+			}
+			line = append(line, g.reshape(g.convert(sum, dz.t), dz.dims[0], rows, 1, columns, 1, dz.dims[3]))
+		}
+		phases = append(phases, g.join(4, line...))
+	}
+	dx := g.reshape(g.join(2, phases...), dz.dims[0], rows*s, columns*s, dz.dims[3])
+	return g.window(dx, 0, 0, 1, w.in.Height, w.in.Width)
+}
+
 func (g *graph) depthwiseSumWeight(x, dz node, w window) node {
 	var rows []node
 	wide := g.wide(dz)
 	g.taps(g.wide(x), w, 0, func(_ int, part node) {
-		rows = append(rows, g.reshape(g.sum(g.mul(part, wide), 0, 1, 2), 1, dz.dims[3]))
+		// First over the images, as pass.sumRows does.
+		d := dz.dims
+		sum := g.sum(g.reshape(g.mul(part, wide), d[0], d[1]*d[2]*d[3]), 0)
+		rows = append(rows, g.reshape(g.sum(g.reshape(sum, d[1]*d[2], d[3]), 0), 1, d[3]))
 	})
 	return g.reshape(g.join(0, rows...), w.kernel, w.kernel, 1, dz.dims[3])
 }

@@ -23,9 +23,8 @@ import (
 )
 
 // TestSpeed times steps in the ways that tuning offers. TIPS_SPEED lists what to
-// time, separated by spaces: network/precision/ways, ways being three digits, 1 for
-// a depthwise convolution as a sum, forwards and to the gradients of input and
-// weights. TIPS_SPEED_SECONDS bounds the time.
+// time, separated by spaces: network/precision/changes, changes being letters of
+// what is done the other way. TIPS_SPEED_SECONDS bounds the time.
 func TestSpeed(t *testing.T) {
 	list := strings.Fields(os.Getenv("TIPS_SPEED"))
 	if len(list) == 0 {
@@ -111,8 +110,16 @@ func timeSteps(t *testing.T, d *Device, what string) {
 	if part[1] == "bf16" {
 		x.narrow = dtypes.BFloat16
 	}
-	for i, way := range part[2] {
-		x.tuning.sums[i] = way == '1'
+	x.tuning = tuningFor(x.narrow)
+	for _, change := range part[2] {
+		for _, way := range []struct {
+			sign rune
+			is   *bool
+		}{{'f', &x.tuning.sumForward}, {'i', &x.tuning.sumInput}, {'w', &x.tuning.sumWeight}, {'p', &x.tuning.phases}, {'r', &x.tuning.wide}, {'m', &x.tuning.plain}} {
+			if change == way.sign {
+				*way.is = !*way.is
+			}
+		}
 	}
 	if err := x.Restore(train.NewState(randomSet(n, 1), false)); err != nil {
 		t.Fatal(err)
