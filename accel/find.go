@@ -114,21 +114,6 @@ func newPlugin(path string) Plugin {
 	return p
 }
 
-// choose finds the plugin that a device's name stands for.
-func choosePlugin(path string) (Plugin, bool) {
-	if path != "" {
-		if absolute, err := filepath.Abs(path); err == nil {
-			path = absolute
-		}
-		return newPlugin(path), true
-	}
-	all := Plugins()
-	if len(all) == 0 {
-		return Plugin{}, false
-	}
-	return all[0], true
-}
-
 // environment is what of the environment a process needs that loads the plugin, and
 // whether it must be there before the process starts.
 func (p Plugin) environment(env func(string) string) (set map[string]string, before bool) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 )
@@ -43,6 +44,21 @@ func Prepare(name string) error {
 		return fmt.Errorf("accel: %w", err)
 	}
 	return fmt.Errorf("accel: starting %s anew: %w", self, syscall.Exec(self, os.Args, os.Environ()))
+}
+
+// choosePlugin finds the plugin that a device's name stands for.
+func choosePlugin(path string) (Plugin, bool) {
+	if path != "" {
+		if absolute, err := filepath.Abs(path); err == nil {
+			path = absolute
+		}
+		return newPlugin(path), true
+	}
+	all := Plugins()
+	if len(all) == 0 {
+		return Plugin{}, false
+	}
+	return all[0], true
 }
 
 var errNoPlugin = errors.New("accel: no XLA plugin found; install one with pip install 'jax[cuda13]' (cuda12 for older drivers), or name one: --device xla:/path/to/plugin.so, or " + PluginVariable)
