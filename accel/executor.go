@@ -60,6 +60,9 @@ func (d *Device) newExecutor(s train.Settings) (*Executor, error) {
 	return x, nil
 }
 
+// String says what results depend on, in the last digits.
+func (x *Executor) String() string { return "accelerator, " + string(x.device.precision) }
+
 // maxPoolKernel bounds the taps of pooling, each of which is a part of the program.
 const maxPoolKernel = 11
 

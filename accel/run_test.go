@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"tips/judge"
 	"tips/train"
 	"tips/weights"
 )
@@ -76,6 +77,43 @@ func TestRunMoves(t *testing.T) {
 			if !near(float64(sets[1].Ops[i].Variance[k]), float64(v), 1e-3) {
 				t.Fatalf("operation %d, channel %d: variance %v; want %v", i, k, sets[1].Ops[i].Variance[k], v)
 			}
+		}
+	}
+}
+
+// TestJudge: subnetworks are judged on the device as on the processor, and verdicts
+// of the two are not taken for each other.
+func TestJudge(t *testing.T) {
+	d := openTestDevice(t)
+	r, err := train.ReadRecipe(strings.NewReader(tinyRecipe))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := t.TempDir()
+	if _, err := train.Run(context.Background(), train.Options{Recipe: r, Out: run}); err != nil {
+		t.Fatal(err)
+	}
+	verdicts := func(executor func(train.Settings) (train.Executor, error)) (list []judge.Verdict, identity string) {
+		j, err := judge.Open(judge.Options{Run: run, Threads: 1, Executor: executor})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer j.Close()
+		subs := subnets(j.Network(), 10, 1, true)
+		list = make([]judge.Verdict, len(subs))
+		if err := j.All(context.Background(), subs, func(i int, v judge.Verdict) { list[i] = v }); err != nil {
+			t.Fatal(err)
+		}
+		return list, j.Identity()
+	}
+	want, processor := verdicts(nil)
+	got, device := verdicts(d.NewExecutor)
+	if processor == device {
+		t.Errorf("both are %s", device)
+	}
+	for i, w := range want {
+		if g := got[i]; g.Correct != w.Correct || g.Images != w.Images || !near(g.Loss, w.Loss, 1e-4) {
+			t.Errorf("%v: %d of %d, loss %v; want %d of %d, loss %v", w.Subnet, g.Correct, g.Images, g.Loss, w.Correct, w.Images, w.Loss)
 		}
 	}
 }

@@ -43,6 +43,9 @@ type Options struct {
 	// Examiner does the arithmetic, with the weights that are judged; nil: the
 	// processor. It is used by one goroutine at a time and stays the caller's.
 	Examiner Examiner
+	// Executor makes an examiner, as train.Options.Executor does, for the weights that
+	// are judged; it is closed with the judge. nil: the examiner above.
+	Executor func(train.Settings) (train.Executor, error)
 
 	// Cache is a file that verdicts are kept in; "": none. It need not exist.
 	Cache string
@@ -80,26 +83,52 @@ func Open(o Options) (*Judge, error) {
 	if err := j.openWeights(&o); err != nil {
 		return nil, err
 	}
+	j.close = func() error { return nil }
+	if o.Executor != nil {
+		if err := j.openExecutor(&o); err != nil {
+			return nil, err
+		}
+	}
+	if err := j.openRest(o); err != nil {
+		return nil, errors.Join(err, j.close())
+	}
+	return j, nil
+}
+
+// openExecutor makes the examiner that the options ask for.
+func (j *Judge) openExecutor(o *Options) error {
+	x, err := o.Executor(train.Settings{Network: j.set.Network})
+	if err != nil {
+		return err
+	}
+	if err := x.Restore(train.NewState(j.set, false)); err != nil {
+		return errors.Join(err, x.Close())
+	}
+	o.Examiner, j.close = x, x.Close
+	return nil
+}
+
+// openRest opens data and cache.
+func (j *Judge) openRest(o Options) error {
 	if err := j.openData(&o); err != nil {
-		return nil, err
+		return err
 	}
 	if o.Cache != "" {
 		var err error
 		if j.cache, err = openCache(o.Cache, j.Network(), j.identity); err != nil {
-			return nil, err
+			return err
 		}
 		if !o.Fresh {
 			j.known = j.cache.found
 		}
 	}
-	j.examiner, j.close = o.Examiner, func() error { return nil }
-	if j.examiner == nil {
+	if j.examiner = o.Examiner; j.examiner == nil {
 		panel := train.NewPanel(j.set, o.Threads)
 		j.examiner, j.close = panel, panel.Close
 	} else {
 		j.turn = make(chan struct{}, 1)
 	}
-	return j, nil
+	return nil
 }
 
 func (j *Judge) openWeights(o *Options) error {
@@ -234,6 +263,9 @@ func (j *Judge) openData(o *Options) error {
 	examiner := "processor"
 	if o.Examiner != nil {
 		examiner = fmt.Sprintf("%T", o.Examiner)
+		if named, ok := o.Examiner.(fmt.Stringer); ok { // what else its answers depend on, such as how many digits it has
+			examiner = named.String()
+		}
 	}
 	hash := j.set.Hash()
 	j.identity = strings.Join([]string{

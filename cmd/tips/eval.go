@@ -138,6 +138,7 @@ func (o *evalOptions) run(cmd *cobra.Command) error {
 			_ = o.bar.Set64(taken.Add(int64(images)))
 		}
 	}
+	defer o.judging.done()
 	j, err := o.judging.open(options, stderr)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tips/accel"
 	"tips/judge"
 	"tips/train"
 )
@@ -21,6 +22,8 @@ const judgedFile = "judged.cache"
 type judgingFlags struct {
 	run, weights, data, cache    string
 	images, calibration, threads int
+	computer                     deviceFlags
+	device                       *accel.Device // opened; nil: the processor
 }
 
 // add adds the flags.
@@ -32,7 +35,15 @@ func (o *judgingFlags) add(cmd *cobra.Command) {
 	f.IntVar(&o.calibration, "calibration", 0, "training images to re-estimate batch-norm statistics on (default as RUN's recipe)")
 	f.StringVar(&o.cache, "cache", "", "`file` that what was judged is kept in, or none (default RUN/"+judgedFile+")")
 	f.IntVar(&o.threads, "threads", runtime.GOMAXPROCS(0), "threads; results do not depend on their number")
+	o.computer.add(f)
 	_ = cmd.MarkFlagFilename("weights", "safetensors")
+}
+
+// done gives back the device.
+func (o *judgingFlags) done() {
+	if o.device != nil {
+		o.device.Close()
+	}
 }
 
 // least is a flag and the least it may be.
@@ -51,8 +62,14 @@ func (o *judgingFlags) check(more ...least) error {
 	return nil
 }
 
-// open opens the judge that the flags and some more options ask for.
+// open opens the judge that the flags and some more options ask for. Call done after
+// it was closed.
 func (o *judgingFlags) open(more judge.Options, stderr io.Writer) (*judge.Judge, error) {
+	var err error
+	if o.device, err = o.computer.open(); err != nil {
+		return nil, err
+	}
+	more.Executor = executors(o.device)
 	more.Run, more.Weights = o.run, o.weights
 	more.Images, more.Calibration, more.Threads = o.images, o.calibration, o.threads
 	more.Formats = formats()
@@ -65,7 +82,6 @@ func (o *judgingFlags) open(more judge.Options, stderr io.Writer) (*judge.Judge,
 			}
 			named = recipe.Data
 		}
-		var err error
 		if more.Data, err = dataSpec(named, o.data); err != nil {
 			return nil, err
 		}

@@ -113,6 +113,7 @@ func (o *searchOptions) run(cmd *cobra.Command, run string) error {
 	if o.out == "" {
 		o.out = run
 	}
+	defer o.judging.done()
 	j, err := o.judging.open(judge.Options{Fresh: o.fresh}, cmd.ErrOrStderr())
 	if err != nil {
 		return err

@@ -95,6 +95,7 @@ func (o *compareOptions) run(cmd *cobra.Command, run string) error {
 		o.out = run
 	}
 	// Statistics are of no use here, and thousands of them are large.
+	defer o.judging.done()
 	j, err := o.judging.open(judge.Options{Counts: true}, cmd.ErrOrStderr())
 	if err != nil {
 		return err
