@@ -158,30 +158,7 @@ func timeSteps(t *testing.T, d *Device, what string) {
 	slices.Sort(times)
 	fmt.Printf("STEP %s: median %.3f ms, fastest %.3f, slowest %.3f; loss%s\n", what, median(times), times[0].Seconds()*1e3, times[len(times)-1].Seconds()*1e3, loss)
 
-	// The program alone, with what it is told on the device already, and the way
-	// forward alone.
-	p := x.steps[0]
-	images, err := x.images(batches[0], batch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	control, err := x.device.upload(make([]float32, p.controls(x.columns)), p.controls(x.columns))
-	if err != nil {
-		t.Fatal(err)
-	}
-	times = nil
-	for range 20 {
-		start := time.Now()
-		out, err := d.execute(p.run, []compute.Buffer{images, control, x.weights, x.momentum})
-		if err != nil {
-			t.Fatal(err)
-		}
-		times = append(times, time.Since(start))
-		finalize(out...)
-	}
-	program := median(times)
-	fmt.Printf("  program alone %.3f ms\n", program)
-	finalize(images, control)
+	x.timeParts(t, batches[0])
 	if len(part) > 3 {
 		var forward []time.Duration
 		for range 20 {
@@ -194,4 +171,44 @@ func timeSteps(t *testing.T, d *Device, what string) {
 		}
 		fmt.Printf("  forward of %d subnetworks %.3f ms\n", together, median(forward))
 	}
+}
+
+// timeParts times what a step consists of. The step it takes has a rate of zero.
+func (x *Executor) timeParts(t *testing.T, b *dataset.Batch) {
+	p := x.steps[0]
+	names := []string{"images", "control", "program", "report", "memory"}
+	parts := make([][]time.Duration, len(names))
+	for range 20 {
+		var at []time.Time
+		tick := func() { at = append(at, time.Now()) }
+		tick()
+		images, err := x.images(b, p.batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tick()
+		control, err := x.device.upload(make([]float32, p.controls(x.columns)), p.controls(x.columns))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tick()
+		out, err := x.device.execute(p.run, []compute.Buffer{images, control, x.weights, x.momentum})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tick()
+		if err := out[0].ToFlatData(make([]float32, p.reports())); err != nil {
+			t.Fatal(err)
+		}
+		tick()
+		finalize(append(out, images, control)...)
+		tick()
+		for i := range parts {
+			parts[i] = append(parts[i], at[i+1].Sub(at[i]))
+		}
+	}
+	for i, name := range names {
+		fmt.Printf("  %s %.3f ms", name, median(parts[i]))
+	}
+	fmt.Println()
 }
