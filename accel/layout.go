@@ -63,36 +63,48 @@ func newLayout(n *supernet.Network) *layout {
 // pack lays a set out as devices hold it: weights as [kernel][kernel][in][out].
 func (l *layout) pack(s *weights.Set) []float32 {
 	flat := make([]float32, l.size)
-	l.each(s, flat, func(device, set *float32) { *device = *set })
+	l.each(s, flat, func(device, set []float32) { copy(device, set) }, func(device, set []float32, o opLayout) {
+		taps := o.side * o.side
+		for out := range o.out {
+			from := set[out*o.in*taps:][:o.in*taps]
+			for in := range o.in {
+				for tap := range taps {
+					device[(tap*o.in+in)*o.out+out] = from[in*taps+tap]
+				}
+			}
+		}
+	})
 	return flat
 }
 
 // unpack is the reverse, into a set of the network.
 func (l *layout) unpack(flat []float32, s *weights.Set) {
-	l.each(s, flat, func(device, set *float32) { *set = *device })
+	l.each(s, flat, func(device, set []float32) { copy(set, device) }, func(device, set []float32, o opLayout) {
+		taps := o.side * o.side
+		for out := range o.out {
+			to := set[out*o.in*taps:][:o.in*taps]
+			for in := range o.in {
+				for tap := range taps {
+					to[in*taps+tap] = device[(tap*o.in+in)*o.out+out]
+				}
+			}
+		}
+	})
 }
 
-func (l *layout) each(s *weights.Set, flat []float32, visit func(device, set *float32)) {
-	for i := range l.ops {
-		o, p := &l.ops[i], &s.Ops[i]
+// each visits all tensors, on the device and in the set.
+func (l *layout) each(s *weights.Set, flat []float32, vector func(device, set []float32), weight func(device, set []float32, o opLayout)) {
+	for i, o := range l.ops {
+		p := &s.Ops[i]
 		for role, values := range [][]float32{p.Weight, p.Bias, p.Scale, p.Shift} {
 			if o.at[role] < 0 {
 				continue
 			}
-			to := flat[o.at[role]:][:len(values)]
-			if role != int(nn.RoleWeight) {
-				for k := range values {
-					visit(&to[k], &values[k])
-				}
-				continue
-			}
-			taps := o.side * o.side
-			for out := range o.out {
-				for in := range o.in {
-					for tap := range taps {
-						visit(&to[(tap*o.in+in)*o.out+out], &values[(out*o.in+in)*taps+tap])
-					}
-				}
+			device := flat[o.at[role]:][:len(values)]
+			if role == int(nn.RoleWeight) {
+				weight(device, values, o)
+			} else {
+				vector(device, values)
 			}
 		}
 	}
