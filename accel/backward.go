@@ -82,9 +82,9 @@ func (p *pass) unoperate(i int) {
 	switch op.Kind {
 	case supernet.Conv, supernet.Linear, supernet.Depthwise:
 		k := g.convert(p.parameter(i, nn.RoleWeight), x.t)
-		dz = g.convert(dz, x.t)
+		dz = p.factor(g.convert(dz, x.t))
 		sums := op.Kind == supernet.Depthwise
-		if sums && p.tuning.sumWeight {
+		if sums && (w.stride == 1 && p.tuning.sumWeight || w.stride > 1 && p.tuning.sumStrided) {
 			p.find(i, nn.RoleWeight, g.depthwiseSumWeight(x, dz, w))
 		} else {
 			p.find(i, nn.RoleWeight, g.convolveWeight(x, dz, w))
@@ -160,16 +160,11 @@ func (p *pass) unfinish(i int, op supernet.Op, m *stackedMap, dy node) node {
 	if masksAfter(op, m.mask.is()) {
 		d = g.mul(d, p.each(m.mask, d.dims))
 	}
-	if op.Activation != supernet.NoActivation {
-		y := z
-		if d.dims[0] != z.dims[0] {
-			y = g.fit(y, d.dims)
-		}
-		d = g.mul(d, g.slope(p.affine(m, y), op.Activation))
-	}
+	before := func(times float64) node { return p.unactivate(op, m, d, z, times) }
 	if op.Norm {
-		return p.unnormalise(i, op, m, d, z)
+		return p.unnormalise(i, op, m, z, before)
 	}
+	d = before(1)
 	if d.dims[0] != z.dims[0] {
 		d = g.fit(g.reshape(g.sum(d, 0), 1, d.dims[1], d.dims[2]), z.dims)
 	}
@@ -177,6 +172,34 @@ func (p *pass) unfinish(i int, op supernet.Op, m *stackedMap, dy node) node {
 		p.find(i, nn.RoleBias, g.sum(d, 0, 1))
 	}
 	return g.convert(g.reshape(d, m.z.dims...), m.z.t)
+}
+
+// unactivate goes back through the activation. Whether a value was clamped can be
+// told from any multiple of it: who asks with times of their own gets an expression
+// of their own, which the compiler then computes where it is used. It would
+// otherwise compute it once, forwards, and keep it in memory, whose traffic is what
+// a step consists of.
+func (p *pass) unactivate(op supernet.Op, m *stackedMap, d, z node, times float64) node {
+	g := p.g
+	if op.Activation == supernet.NoActivation {
+		return d
+	}
+	if d.dims[0] != z.dims[0] {
+		z = g.fit(z, d.dims)
+	}
+	clamps := op.Activation == supernet.ReLU || op.Activation == supernet.ReLU6
+	if !clamps || !p.tuning.anew || !m.scale.is() {
+		return g.mul(d, g.slope(p.affine(m, z), op.Activation))
+	}
+	x := *m
+	x.scale, x.shift = g.times(m.scale, times), g.times(m.shift, times) // powers of two: exact
+	y := p.affine(&x, z)
+	zero := g.scalar(0, dtypes.Float32)
+	inside := g.less(zero, y)
+	if op.Activation == supernet.ReLU6 {
+		inside = g.and(inside, g.less(y, g.scalar(6*times, dtypes.Float32)))
+	}
+	return g.choose(inside, d, zero)
 }
 
 // unstack sums the gradients of a map that is there once.
@@ -191,17 +214,21 @@ func (p *pass) unstack(d node, m *stackedMap, dims []int) node {
 // unnormalise goes back through batch norm, with d the gradient after it:
 //
 //	dz = γ/σ · (d − mean(d) − ẑ·mean(d·ẑ))
-func (p *pass) unnormalise(i int, op supernet.Op, m *stackedMap, d, z node) node {
+func (p *pass) unnormalise(i int, op supernet.Op, m *stackedMap, z node, after func(times float64) node) node {
 	g := p.g
 	scale := m.scale
-	if d.dims[0] != z.dims[0] {
+	once := func(d node) node { return d }
+	if d := after(1); d.dims[0] != z.dims[0] {
 		// One map, many subnetworks: those that lack a channel have no part in it.
-		if m.mask.is() {
-			d = g.mul(d, p.each(m.mask, d.dims))
+		once = func(d node) node {
+			if m.mask.is() {
+				d = g.mul(d, p.each(m.mask, d.dims))
+			}
+			return g.reshape(g.sum(d, 0), z.dims...)
 		}
-		d = g.reshape(g.sum(d, 0), z.dims...)
 		scale = g.mul(p.parameter(i, nn.RoleScale), m.inverse)
 	}
+	d := once(after(2))
 	mean := m.mean
 	if bias := p.parameter(i, nn.RoleBias); bias.is() {
 		mean = g.sub(mean, bias)
@@ -209,7 +236,7 @@ func (p *pass) unnormalise(i int, op supernet.Op, m *stackedMap, d, z node) node
 	// Σd and Σd·ẑ
 	sum := p.sumRows(d)
 	var dot node
-	if p.tuning.plain {
+	if p.tuning.plainBack {
 		dot = g.sub(p.sumRows(g.mul(d, z)), g.mul(mean, sum))
 	} else {
 		dot = p.sumRows(g.mul(d, g.sub(z, p.each(mean, z.dims))))
@@ -228,6 +255,9 @@ func (p *pass) unnormalise(i int, op supernet.Op, m *stackedMap, d, z node) node
 	n := -1 / float64(z.dims[1])
 	ofZ := g.mul(g.mul(g.times(dot, n), m.inverse), scale)
 	rest := g.sub(g.mul(g.times(sum, n), scale), g.mul(ofZ, mean))
+	if p.nets == z.dims[0] {
+		d = once(after(4))
+	}
 	dz := g.add(g.add(g.mul(d, p.each(scale, z.dims)), g.mul(z, p.each(ofZ, z.dims))), p.each(rest, z.dims))
 	return g.convert(g.reshape(dz, m.z.dims...), m.z.t)
 }

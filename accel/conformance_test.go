@@ -53,11 +53,15 @@ func TestTunings(t *testing.T) {
 		for way, change := range map[string]func(*tuning){
 			"sums forwards":      func(u *tuning) { u.sumForward = !u.sumForward },
 			"sums to the input":  func(u *tuning) { u.sumInput = !u.sumInput },
-			"convolved weights":  func(u *tuning) { u.sumWeight = !u.sumWeight },
+			"summed weights":     func(u *tuning) { u.sumWeight = !u.sumWeight },
+			"convolved weights":  func(u *tuning) { u.sumStrided = !u.sumStrided },
 			"no phases":          func(u *tuning) { u.phases = !u.phases },
 			"no phases but sums": func(u *tuning) { u.phases, u.sumInput = !u.phases, !u.sumInput },
 			"narrow sums":        func(u *tuning) { u.wide = !u.wide },
 			"plain moments":      func(u *tuning) { u.plain = !u.plain },
+			"plain gradients":    func(u *tuning) { u.plainBack = !u.plainBack },
+			"slopes once":        func(u *tuning) { u.anew = !u.anew },
+			"barriers":           func(u *tuning) { u.barriers = !u.barriers },
 		} {
 			t.Run(reference+","+way, func(t *testing.T) {
 				state := train.NewState(randomSet(n, 1), false)

@@ -203,7 +203,7 @@ func (p *pass) operate(i int, m *stackedMap) {
 	m.zStacked = stacked
 	switch op.Kind {
 	case supernet.Conv, supernet.Linear:
-		m.z = g.convolve(x, g.convert(p.parameter(i, nn.RoleWeight), x.t), w)
+		m.z = g.convolve(p.factor(x), g.convert(p.parameter(i, nn.RoleWeight), x.t), w)
 	case supernet.Depthwise:
 		k := g.convert(p.parameter(i, nn.RoleWeight), x.t)
 		if p.tuning.sumForward {
@@ -223,6 +223,14 @@ func (p *pass) operate(i int, m *stackedMap) {
 	case supernet.Mul:
 		m.z, m.zStacked = p.join(o.Operands, g.mul)
 	}
+}
+
+// factor is a map as a factor of products.
+func (p *pass) factor(x node) node {
+	if p.tuning.barriers {
+		return p.g.barrier(x)
+	}
+	return x
 }
 
 // join combines operands in float32. A second operand of one pixel is that of all

@@ -165,51 +165,41 @@ func (g *graph) depthwiseSumInput(dz, k node, w window) node {
 	return g.convert(dx, dz.t)
 }
 
-// depthwisePhases is the gradient of the input where the stride is s: a pixel at
-// s·m + r takes part in the windows at m and beside it only, by the taps that fit its
-// phase r. Each phase is a small sum, and the phases are interleaved.
+// depthwisePhases is the gradient of the input where the stride is s. A pixel at
+// s·m + r takes part in the window at m and some beside it, m + e, each by the tap
+// r + padding − e·s, if that is one. So it is a sum over the few e, of the gradient at
+// m + e, the same for all phases r, times weights that depend on the phase.
 func (g *graph) depthwisePhases(dz, k node, w window) node {
-	s := w.stride
+	s, channels := w.stride, dz.dims[3]
 	rows, columns := (w.in.Height+s-1)/s, (w.in.Width+s-1)/s // of a phase
-	// The window of tap t that a pixel of phase r has a part in, less m.
-	beside := func(r, t int) (int, bool) {
-		e := r + w.padding - t
-		return e / s, e%s == 0
-	}
-	low, high := 0, 0
-	for r := range s {
-		for t := range w.kernel {
-			if e, fits := beside(r, t); fits {
-				low, high = max(low, -e), max(high, e)
-			}
-		}
-	}
-	end := func(count, out int) int { return max(count-1+high-(out-1), 0) }
-	padded := g.pad(g.wide(dz), 0, [2]int{low, end(rows, w.out.Height)}, [2]int{low, end(columns, w.out.Width)}, 0)
-	var phases []node
-	for row := range s {
-		var line []node
-		for column := range s {
-			sum := g.fit(g.scalar(0, dtypes.Float32), []int{dz.dims[0], rows, columns, dz.dims[3]})
-			first := true
-			for tap := range w.kernel * w.kernel {
-				down, fitsDown := beside(row, tap/w.kernel)
-				right, fitsRight := beside(column, tap%w.kernel)
-				if !fitsDown || !fitsRight {
+	first, last := -((w.kernel - 1 - w.padding) / s), (s-1+w.padding)/s
+	end := func(count, out int) int { return max(count-1+last-(out-1), 0) }
+	padded := g.pad(g.wide(dz), 0, [2]int{-first, end(rows, w.out.Height)}, [2]int{-first, end(columns, w.out.Width)}, 0)
+	dims := []int{dz.dims[0], rows, s, columns, s, channels}
+	taps := g.reshape(g.wide(k), w.kernel*w.kernel, channels)
+	none := g.fit(g.scalar(0, dtypes.Float32), []int{1, channels})
+	var sum node
+	for down := first; down <= last; down++ {
+		for right := first; right <= last; right++ {
+			var weights []node // by phase
+			for phase := range s * s {
+				y, x := phase/s+w.padding-down*s, phase%s+w.padding-right*s
+				if y < 0 || y >= w.kernel || x < 0 || x >= w.kernel {
+					weights = append(weights, none)
 					continue
 				}
-				part := g.window(padded, low+down, low+right, 1, rows, columns)
-				part = g.mul(part, g.tapWeight(k, tap, part.dims))
-				if !first {
-					part = g.add(sum, part)
-				}
-				sum, first = part, false
+				tap := y*w.kernel + x
+				weights = append(weights, g.cut(taps, 0, tap, tap+1))
 			}
-			line = append(line, g.reshape(g.convert(sum, dz.t), dz.dims[0], rows, 1, columns, 1, dz.dims[3]))
+			part := g.spread(g.window(padded, down-first, right-first, 1, rows, columns), dims, 0, 1, 3, 5)
+			part = g.mul(part, g.spread(g.reshape(g.join(0, weights...), s, s, channels), dims, 2, 4, 5))
+			if sum.is() {
+				part = g.add(sum, part)
+			}
+			sum = part
 		}
-		phases = append(phases, g.join(4, line...))
 	}
-	dx := g.reshape(g.join(2, phases...), dz.dims[0], rows*s, columns*s, dz.dims[3])
+	dx := g.reshape(g.convert(sum, dz.t), dz.dims[0], rows*s, columns*s, channels)
 	return g.window(dx, 0, 0, 1, w.in.Height, w.in.Width)
 }
 

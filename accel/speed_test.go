@@ -115,7 +115,7 @@ func timeSteps(t *testing.T, d *Device, what string) {
 		for _, way := range []struct {
 			sign rune
 			is   *bool
-		}{{'f', &x.tuning.sumForward}, {'i', &x.tuning.sumInput}, {'w', &x.tuning.sumWeight}, {'p', &x.tuning.phases}, {'r', &x.tuning.wide}, {'m', &x.tuning.plain}} {
+		}{{'f', &x.tuning.sumForward}, {'i', &x.tuning.sumInput}, {'w', &x.tuning.sumWeight}, {'s', &x.tuning.sumStrided}, {'p', &x.tuning.phases}, {'r', &x.tuning.wide}, {'m', &x.tuning.plain}, {'d', &x.tuning.plainBack}, {'a', &x.tuning.anew}, {'b', &x.tuning.barriers}} {
 			if change == way.sign {
 				*way.is = !*way.is
 			}
