@@ -131,7 +131,7 @@ func TestFits(t *testing.T) {
 			{Subnet: first, Soft: 1, Teachers: []method.Teacher{full}},
 		}}
 	}
-	a, others, err := arrange(step(subs[0], subs[1]), false)
+	a, others, err := arrange(step(subs[0], subs[1]), 4, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,27 +139,30 @@ func TestFits(t *testing.T) {
 		t.Fatalf("%d teachers; want 3, the full network once", len(got))
 	}
 	for _, s := range []train.Step{step(subs[1], subs[2]), step(subs[1], subs[1]), step(supernet.Subnet{}, subs[1])} {
-		if _, ok := a.fits(s, false); !ok {
+		if _, ok := a.fits(s, 4, false); !ok {
 			t.Error("a step with teachers that are equal by chance does not fit")
 		}
 	}
 	other := step(subs[0], subs[1])
 	other.Lessons[2].Teachers = []method.Teacher{{Source: method.Average, Subnet: subs[2]}}
-	if _, ok := a.fits(other, false); ok {
+	if _, ok := a.fits(other, 4, false); ok {
 		t.Error("a step with a fourth teacher fits")
 	}
-	if _, ok := a.fits(step(subs[0], subs[1]), true); ok {
+	if _, ok := a.fits(step(subs[0], subs[1]), 4, true); ok {
 		t.Error("a step with left-out blocks fits a program without")
+	}
+	if _, ok := a.fits(step(subs[0], subs[1]), 5, false); ok {
+		t.Error("a step with more images fits")
 	}
 	other = step(subs[0], subs[1])
 	other.Lessons[1].Divergence = method.Alpha
-	if _, ok := a.fits(other, false); ok {
+	if _, ok := a.fits(other, 4, false); ok {
 		t.Error("a step with another divergence fits")
 	}
 	for _, bad := range [][]method.Teacher{nil, {{Source: method.Live, Lesson: 2}}} {
 		other = step(subs[0], subs[1])
 		other.Lessons[2].Teachers = bad
-		if _, _, err := arrange(other, false); err == nil {
+		if _, _, err := arrange(other, 4, false); err == nil {
 			t.Errorf("teachers %v are no error", bad)
 		}
 	}

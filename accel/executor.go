@@ -40,6 +40,15 @@ type Executor struct {
 	forwards []*forwardProgram
 	batch    int // the largest so far
 	padded   []float32
+
+	staged  staged           // the images of the next step
+	garbage []compute.Buffer // what the last step has left
+}
+
+// staged is images that are on the device before they are asked for.
+type staged struct {
+	batch  *dataset.Batch // nil: there are none
+	images compute.Buffer
 }
 
 // NewExecutor makes an executor for a network on the device. It has no state yet:
@@ -68,8 +77,9 @@ const maxPoolKernel = 11
 
 // Close gives back the device's memory; the device itself stays open.
 func (x *Executor) Close() error {
-	err := finalize(x.weights, x.momentum, x.average, x.frozen)
+	err := errors.Join(finalize(x.weights, x.momentum, x.average, x.frozen, x.staged.images), finalize(x.garbage...))
 	x.weights, x.momentum, x.average, x.frozen = nil, nil, nil, nil
+	x.staged, x.garbage = staged{}, nil
 	for _, p := range x.steps {
 		p.run.Finalize()
 	}
@@ -90,7 +100,13 @@ func (x *Executor) Step(ctx context.Context, s train.Step) (train.Outcome, error
 	if err := ctx.Err(); err != nil {
 		return train.Outcome{}, err
 	}
-	report, err := x.step(s, true)
+	images, err := x.take(s.Batch)
+	if err != nil {
+		return train.Outcome{}, err
+	}
+	defer func() { x.garbage = append(x.garbage, images) }()
+	labels := slices.Clone(s.Batch.Labels) // the batch may be lost before all is known
+	report, err := x.step(s, images, labels, true)
 	if err != nil {
 		return train.Outcome{}, err
 	}
@@ -101,7 +117,7 @@ func (x *Executor) Step(ctx context.Context, s train.Step) (train.Outcome, error
 		}
 	}
 	if !finite(out.Norm) {
-		return train.Outcome{}, x.blame(s, out.Norm)
+		return train.Outcome{}, x.blame(s, images, labels, out.Norm)
 	}
 	return out, nil
 }
@@ -120,7 +136,8 @@ func outcome(s train.Step, report []float32) train.Outcome {
 
 // blame finds the first lesson whose gradient is not finite: the step again, with
 // one lesson at a time that counts.
-func (x *Executor) blame(s train.Step, sum float64) error {
+func (x *Executor) blame(s train.Step, images compute.Buffer, labels []int32, sum float64) error {
+	s.Next = nil
 	for i, l := range s.Lessons {
 		alone := s
 		alone.Lessons = slices.Clone(s.Lessons)
@@ -132,7 +149,7 @@ func (x *Executor) blame(s train.Step, sum float64) error {
 				}
 			}
 		}
-		report, err := x.step(alone, false)
+		report, err := x.step(alone, images, labels, false)
 		if err != nil {
 			return err
 		}
@@ -179,6 +196,34 @@ func appendLabels(to []float32, labels []int32) []float32 {
 		to = append(to, float32(l))
 	}
 	return to
+}
+
+// take gives the images of a step's batch on the device.
+func (x *Executor) take(b *dataset.Batch) (compute.Buffer, error) {
+	ready := x.staged
+	x.staged = staged{}
+	if ready.batch == b {
+		return ready.images, nil
+	}
+	if ready.images != nil { // for a step that was not taken
+		x.garbage = append(x.garbage, ready.images)
+	}
+	return x.images(b, b.N)
+}
+
+// meanwhile does what can be done while a program runs: it gives back memory, and
+// uploads the images of the next step. What it fails in is tried again by that step.
+func (x *Executor) meanwhile(next func() *dataset.Batch) {
+	_ = finalize(x.garbage...)
+	x.garbage = x.garbage[:0]
+	if next == nil {
+		return
+	}
+	if b := next(); b != nil {
+		if images, err := x.images(b, b.N); err == nil {
+			x.staged = staged{b, images}
+		}
+	}
 }
 
 // images uploads a batch, with zeros for images that it lacks.

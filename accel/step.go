@@ -38,8 +38,8 @@ type teacherForm struct {
 
 // arrange finds the arrangement of a step, and the networks that only teach: one
 // that teaches several lessons runs once.
-func arrange(s train.Step, depth bool) (arrangement, [method.Frozen + 1][]supernet.Subnet, error) {
-	a := arrangement{batch: s.Batch.N, depth: depth}
+func arrange(s train.Step, batch int, depth bool) (arrangement, [method.Frozen + 1][]supernet.Subnet, error) {
+	a := arrangement{batch: batch, depth: depth}
 	var others [method.Frozen + 1][]supernet.Subnet
 	for i, l := range s.Lessons {
 		form := lessonForm{soft: l.Soft != 0}
@@ -80,8 +80,8 @@ func arrange(s train.Step, depth bool) (arrangement, [method.Frozen + 1][]supern
 // fits tells whether a program of this arrangement can do a step, and which
 // networks then teach. It may have more teachers than the step needs: two that were
 // drawn may be equal by chance, and a program takes a minute to compile.
-func (a arrangement) fits(s train.Step, depth bool) (others [method.Frozen + 1][]supernet.Subnet, ok bool) {
-	if a.batch != s.Batch.N || len(a.lessons) != len(s.Lessons) || depth && !a.depth {
+func (a arrangement) fits(s train.Step, batch int, depth bool) (others [method.Frozen + 1][]supernet.Subnet, ok bool) {
+	if a.batch != batch || len(a.lessons) != len(s.Lessons) || depth && !a.depth {
 		return others, false
 	}
 	var given [method.Frozen + 1][]bool
@@ -297,7 +297,7 @@ func (x *Executor) decay(g *graph) node {
 
 // step does a step, and gives what the program reports. Unless apply is set nothing
 // changes.
-func (x *Executor) step(s train.Step, apply bool) (report []float32, err error) {
+func (x *Executor) step(s train.Step, images compute.Buffer, labels []int32, apply bool) (report []float32, err error) {
 	depth := false
 	for _, l := range s.Lessons {
 		depth = depth || x.leavesOut(l.Subnet)
@@ -305,7 +305,7 @@ func (x *Executor) step(s train.Step, apply bool) (report []float32, err error) 
 			depth = depth || t.Source != method.Live && x.leavesOut(t.Subnet)
 		}
 	}
-	program, others, err := x.stepProgram(s, depth)
+	program, others, err := x.stepProgram(s, len(labels), depth)
 	if err != nil {
 		return nil, err
 	}
@@ -333,18 +333,12 @@ func (x *Executor) step(s train.Step, apply bool) (report []float32, err error) 
 	if control, err = x.appendRows(control, subnets); err != nil {
 		return nil, err
 	}
-	control = appendLabels(control, s.Batch.Labels)
-
-	images, err := x.images(s.Batch, program.batch)
-	if err != nil {
-		return nil, err
-	}
-	defer images.Finalize()
+	control = appendLabels(control, labels)
 	told, err := x.device.upload(control, len(control))
 	if err != nil {
 		return nil, err
 	}
-	defer told.Finalize()
+	defer func() { x.garbage = append(x.garbage, told) }()
 	inputs := []compute.Buffer{images, told, x.weights, x.momentum}
 	if x.average != nil {
 		inputs = append(inputs, x.average)
@@ -352,7 +346,13 @@ func (x *Executor) step(s train.Step, apply bool) (report []float32, err error) 
 	if program.other[method.Frozen] > 0 {
 		inputs = append(inputs, x.frozen)
 	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		x.meanwhile(s.Next)
+	}()
 	outputs, err := x.device.execute(program.run, inputs)
+	<-done
 	if err != nil {
 		return nil, err
 	}
@@ -360,23 +360,23 @@ func (x *Executor) step(s train.Step, apply bool) (report []float32, err error) 
 	if err := outputs[0].ToFlatData(report); err != nil {
 		return nil, errors.Join(err, finalize(outputs...))
 	}
-	old := []compute.Buffer{outputs[0], x.weights, x.momentum}
+	x.garbage = append(x.garbage, outputs[0], x.weights, x.momentum)
 	x.weights, x.momentum = outputs[1], outputs[2]
 	if x.average != nil {
-		old = append(old, x.average)
+		x.garbage = append(x.garbage, x.average)
 		x.average = outputs[3]
 	}
-	return report, finalize(old...)
+	return report, nil
 }
 
 // stepProgram finds the program for a step, or compiles it.
-func (x *Executor) stepProgram(s train.Step, depth bool) (*stepProgram, [method.Frozen + 1][]supernet.Subnet, error) {
+func (x *Executor) stepProgram(s train.Step, batch int, depth bool) (*stepProgram, [method.Frozen + 1][]supernet.Subnet, error) {
 	for _, p := range x.steps {
-		if others, ok := p.fits(s, depth); ok {
+		if others, ok := p.fits(s, batch, depth); ok {
 			return p, others, nil
 		}
 	}
-	a, others, err := arrange(s, depth)
+	a, others, err := arrange(s, batch, depth)
 	if err != nil {
 		return nil, others, err
 	}

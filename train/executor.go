@@ -55,6 +55,11 @@ type Step struct {
 	Batch   *dataset.Batch
 	Lessons []method.Lesson
 	Rate    float64 // the learning rate
+
+	// Next, unless it is nil, gives the batch of the step after this one, or nil if
+	// there is none yet. An executor may call it once, from any goroutine while it does
+	// the step, to make that batch ready meanwhile. Batch is lost with the call.
+	Next func() *dataset.Batch
 }
 
 // Outcome is what a step tells.

@@ -35,6 +35,7 @@ type trainer struct {
 	steps      int // of the whole run
 	batches    func() (*dataset.Batch, error, bool)
 	endBatches func()
+	ahead      *pulled // a batch that an executor has asked for before its step; nil: none
 
 	Position
 	lock     *os.File // of the folder
@@ -110,8 +111,8 @@ func (t *trainer) takeStep(ctx context.Context) error {
 	if err := t.act(plan.Before); err != nil {
 		return err
 	}
-	rate := t.schedule.At(t.Step)
-	out, err := t.executor.Step(ctx, Step{Batch: batch, Lessons: plan.Lessons, Rate: rate})
+	rate, images := t.schedule.At(t.Step), batch.N
+	out, err := t.executor.Step(ctx, Step{Batch: batch, Lessons: plan.Lessons, Rate: rate, Next: t.lookAhead})
 	if err != nil {
 		return err
 	}
@@ -121,13 +122,13 @@ func (t *trainer) takeStep(ctx context.Context) error {
 	for i, l := range out.Lessons {
 		r.Lessons = append(r.Lessons, LessonRecord{
 			Subnet: plan.Lessons[i].Subnet.String(), Loss: l.Loss, Label: l.Label, Soft: l.Soft,
-			Accuracy: float64(l.Correct) / float64(batch.N),
+			Accuracy: float64(l.Correct) / float64(images),
 		})
 		if plan.Lessons[i].Subnet.IsFull() {
 			t.Epoch.Full++
 			t.Epoch.Label += l.Label
 			t.Epoch.Correct += l.Correct
-			t.Epoch.Images += batch.N
+			t.Epoch.Images += images
 		}
 	}
 	t.Step++
@@ -150,10 +151,25 @@ func (t *trainer) tick() float64 {
 // nextBatch is that of the step to be taken. It is the loader's until the next
 // one.
 func (t *trainer) nextBatch(ctx context.Context) (*dataset.Batch, error) {
+	if p := t.ahead; p != nil {
+		t.ahead = nil
+		return p.batch, p.err
+	}
 	if t.batches == nil || t.Step%t.perEpoch == 0 {
 		t.leaveEpoch()
 		t.batches, t.endBatches = iter.Pull2(t.train.Epoch(ctx, t.epoch(), t.Step%t.perEpoch))
 	}
+	return t.pull()
+}
+
+// pulled is what pull gave.
+type pulled struct {
+	batch *dataset.Batch
+	err   error
+}
+
+// pull takes the next batch of the epoch under way.
+func (t *trainer) pull() (*dataset.Batch, error) {
 	batch, err, more := t.batches()
 	if err == nil && !more {
 		err = fmt.Errorf("the data ends before epoch %d does", t.epoch()+1)
@@ -161,7 +177,22 @@ func (t *trainer) nextBatch(ctx context.Context) (*dataset.Batch, error) {
 	return batch, err
 }
 
+// lookAhead is Step.Next: the batch after the one of the step under way, within the
+// epoch.
+func (t *trainer) lookAhead() *dataset.Batch {
+	if (t.Step+1)%t.perEpoch == 0 || t.ahead != nil {
+		return nil
+	}
+	batch, err := t.pull()
+	t.ahead = &pulled{batch, err}
+	if err != nil {
+		return nil // the next step tells
+	}
+	return batch
+}
+
 func (t *trainer) leaveEpoch() {
+	t.ahead = nil
 	if t.endBatches != nil {
 		t.endBatches()
 		t.batches, t.endBatches = nil, nil
