@@ -111,16 +111,7 @@ func timeSteps(t *testing.T, d *Device, what string) {
 		x.narrow = dtypes.BFloat16
 	}
 	x.tuning = tuningFor(x.narrow)
-	for _, change := range part[2] {
-		for _, way := range []struct {
-			sign rune
-			is   *bool
-		}{{'f', &x.tuning.sumForward}, {'i', &x.tuning.sumInput}, {'w', &x.tuning.sumWeight}, {'s', &x.tuning.sumStrided}, {'p', &x.tuning.phases}, {'r', &x.tuning.wide}, {'m', &x.tuning.plain}, {'d', &x.tuning.plainBack}, {'a', &x.tuning.anew}, {'b', &x.tuning.barriers}} {
-			if change == way.sign {
-				*way.is = !*way.is
-			}
-		}
-	}
+	x.tuning.change(part[2])
 	if err := x.Restore(train.NewState(randomSet(n, 1), false)); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +125,8 @@ func timeSteps(t *testing.T, d *Device, what string) {
 	var times []time.Duration
 	loss := ""
 	for i := range steps + 10 {
-		s := train.Step{Batch: batches[i%4], Rate: 0.05, Lessons: []method.Lesson{{Label: 1}}}
+		next := batches[(i+1)%4]
+		s := train.Step{Batch: batches[i%4], Rate: 0.05, Next: func() *dataset.Batch { return next }, Lessons: []method.Lesson{{Label: 1}}}
 		for range 3 {
 			s.Lessons = append(s.Lessons, method.Lesson{Subnet: draw.Draw(rng), Label: 1, Soft: 1, Teachers: []method.Teacher{{Source: method.Live}}})
 		}
@@ -212,3 +204,60 @@ func (x *Executor) timeParts(t *testing.T, b *dataset.Batch) {
 	}
 	fmt.Println()
 }
+
+// TestEpoch times whole epochs, with data, evaluation and checkpoints, on synthetic
+// images in the form of CIFAR-100. TIPS_EPOCH names the network.
+func TestEpoch(t *testing.T) {
+	reference := os.Getenv("TIPS_EPOCH")
+	if reference == "" {
+		t.Skip("TIPS_EPOCH names no network")
+	}
+	d, err := Open(os.Getenv("TIPS_DEVICE"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	r, err := train.ReadRecipe(strings.NewReader(`
+version: 1
+name: epoch
+network: "` + reference + `"
+data: "synthetic:train=50000,test=10000,size=32,channels=3,classes=100"
+holdout: 5000
+epochs: 4
+batch: 256
+augment: {pad: 4, flip: true}
+sgd: {rate: 0.08, momentum: 0.9, nesterov: true, weight_decay: 5.0e-4}
+evaluate: {every: 2, subnets: [full, 0.7, 0.5, smallest], calibration: 2048}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := train.Run(context.Background(), train.Options{Recipe: r, Out: t.TempDir(), Executor: d.NewExecutor, Observer: &epochs{last: time.Now()}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// epochs prints when things happen.
+type epochs struct {
+	train.Nobody
+	last  time.Time
+	steps []time.Duration
+}
+
+func (e *epochs) tell(what string, args ...any) {
+	now := time.Now()
+	fmt.Printf("  %.3f s: %s\n", now.Sub(e.last).Seconds(), fmt.Sprintf(what, args...))
+	e.last = now
+}
+
+func (e *epochs) Started(s train.Start) { e.tell("started, %d steps an epoch", s.StepsPerEpoch) }
+func (e *epochs) Stepped(r train.StepRecord) {
+	e.steps = append(e.steps, time.Duration(r.Seconds*1e9))
+}
+func (e *epochs) EpochEnded(r train.EpochRecord) {
+	e.tell("epoch %d, loss %.3f, median step %.3f ms", r.Number, r.Loss, median(e.steps))
+	e.steps = nil
+}
+func (e *epochs) Evaluating(n int)                 { e.tell("evaluating %d", n) }
+func (e *epochs) Evaluated(train.EvaluationRecord) { e.tell("evaluated") }
+func (e *epochs) Saved(string, int)                { e.tell("saved") }
