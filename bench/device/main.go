@@ -233,7 +233,8 @@ func newOurs(d *accel.Device, n *supernet.Network, subnets [][]supernet.Subnet, 
 func (o *ours) step(count int) ([]float64, error) {
 	var seconds []float64
 	for range count {
-		s := train.Step{Batch: o.batches[o.at%len(o.batches)], Rate: 0.01}
+		next := o.batches[(o.at+1)%len(o.batches)]
+		s := train.Step{Batch: o.batches[o.at%len(o.batches)], Rate: 0.01, Next: func() *dataset.Batch { return next }}
 		for i, sub := range o.subnets[o.at%len(o.subnets)] {
 			l := method.Lesson{Subnet: sub, Label: 1}
 			if i > 0 {
