@@ -106,27 +106,26 @@ type deviceInfo struct {
 }
 
 // describePlugin says whether a plugin works, by loading it: a file alone tells
-// nothing of drivers.
+// nothing of drivers. Only the first is loaded, which is what --device xla means; a
+// process has room for one.
 func describePlugin(p accel.Plugin, first bool) deviceInfo {
-	d := deviceInfo{Device: accel.XLAName + ":" + p.Path, Plugin: p.Path, About: "a plugin, found"}
-	if first {
-		d.Device = accel.XLAName
-		d.About = "the plugin " + p.Path
+	if !first {
+		return deviceInfo{Device: accel.XLAName + ":" + p.Path, Plugin: p.Path, About: "another plugin, not tried"}
 	}
+	d := deviceInfo{Device: accel.XLAName, Plugin: p.Path, About: "the plugin " + p.Path}
 	if !accel.Built {
 		d.About += "; this program cannot load it"
 		return d
 	}
-	if err := accel.Prepare(d.Device); err != nil {
-		d.About += ": " + oneLine(err)
-		return d
+	err := accel.Prepare(d.Device)
+	if err == nil {
+		var device *accel.Device
+		if device, err = accel.Open(d.Device, accel.Options{}); err == nil {
+			defer device.Close()
+			d.Usable, d.About = true, d.About+": "+device.Description()
+			return d
+		}
 	}
-	device, err := accel.Open(d.Device, accel.Options{})
-	if err != nil {
-		d.About += ": " + oneLine(err)
-		return d
-	}
-	defer device.Close()
-	d.Usable, d.About = true, d.About+": "+device.Description()
+	d.About += ": " + oneLine(err)
 	return d
 }
