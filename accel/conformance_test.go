@@ -220,6 +220,32 @@ func TestTenSteps(t *testing.T) {
 	}
 }
 
+// TestTenStepsOfNetworks: after ten steps weights are those of the processor, for
+// each family of networks, with subnetworks that leave out blocks.
+func TestTenStepsOfNetworks(t *testing.T) {
+	d := openTestDevice(t)
+	for _, reference := range []string{
+		"mlp:depth=4,width=24,inputs=20,classes=5,divisor=4",
+		"mobilenet_v2:width=0.25,data=cifar10,size=10→block3.add",
+		"resnet_small:width=8,data=cifar10,size=10,divisor=4→stage3.block2.add",
+		"efficientnet_b0:data=cifar10,size=7→block3.add",
+	} {
+		t.Run(reference, func(t *testing.T) {
+			n := network(t, reference)
+			state := train.NewState(randomSet(n, 1), false)
+			p := newPair(t, d, train.Settings{Network: n, Update: train.Update{Momentum: 0.9, WeightDecay: 1e-4}}, state)
+			for k := range 10 {
+				s := train.Step{Batch: randomBatch(n, 16, uint64(k)), Rate: 0.01, Lessons: []method.Lesson{{Label: 1}}}
+				for _, sub := range subnets(n, 2, uint64(k), true) {
+					s.Lessons = append(s.Lessons, method.Lesson{Subnet: sub, Label: 1, Soft: 1, Teachers: []method.Teacher{{Source: method.Live}}})
+				}
+				p.step(t, s, 1e-3)
+			}
+			p.sameState(t, state, 1e-3)
+		})
+	}
+}
+
 // judges asks both executors, and compares.
 type judges struct {
 	t     *testing.T
