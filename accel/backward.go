@@ -82,7 +82,11 @@ func (p *pass) unoperate(i int) {
 	switch op.Kind {
 	case supernet.Conv, supernet.Linear, supernet.Depthwise:
 		k := g.convert(p.parameter(i, nn.RoleWeight), x.t)
-		dz = p.factor(g.convert(dz, x.t))
+		dz = g.convert(dz, x.t)
+		if p.tuning.barriers {
+			dz = g.barrier(dz)
+		}
+		x = p.factor(from)
 		sums := op.Kind == supernet.Depthwise
 		if sums && (w.stride == 1 && p.tuning.sumWeight || w.stride > 1 && p.tuning.sumStrided) {
 			p.find(i, nn.RoleWeight, g.depthwiseSumWeight(x, dz, w))

@@ -58,6 +58,7 @@ type stackedMap struct {
 	variance node
 	inverse  node // 1/√(variance+ε)
 	tap      node // of a largest value
+	factor   node // y as a factor of products, where it is kept apart
 	keep     node // of an addition that closes a block: [nets], 1 where the block runs
 }
 
@@ -203,7 +204,7 @@ func (p *pass) operate(i int, m *stackedMap) {
 	m.zStacked = stacked
 	switch op.Kind {
 	case supernet.Conv, supernet.Linear:
-		m.z = g.convolve(p.factor(x), g.convert(p.parameter(i, nn.RoleWeight), x.t), w)
+		m.z = g.convolve(p.factor(o.Operands[0]), g.convert(p.parameter(i, nn.RoleWeight), x.t), w)
 	case supernet.Depthwise:
 		k := g.convert(p.parameter(i, nn.RoleWeight), x.t)
 		if p.tuning.sumForward {
@@ -225,12 +226,17 @@ func (p *pass) operate(i int, m *stackedMap) {
 	}
 }
 
-// factor is a map as a factor of products.
-func (p *pass) factor(x node) node {
-	if p.tuning.barriers {
-		return p.g.barrier(x)
+// factor is a map that an operation reads as a factor of products.
+func (p *pass) factor(from int) node {
+	x, _ := p.operand(from)
+	if !p.tuning.barriers || from == supernet.FromInput {
+		return x
 	}
-	return x
+	m := &p.maps[from]
+	if !m.factor.is() {
+		m.factor = p.g.barrier(x)
+	}
+	return m.factor
 }
 
 // join combines operands in float32. A second operand of one pixel is that of all
