@@ -83,24 +83,13 @@ func (p *pass) unoperate(i int) {
 	case supernet.Conv, supernet.Linear, supernet.Depthwise:
 		k := g.convert(p.parameter(i, nn.RoleWeight), x.t)
 		dz = g.convert(dz, x.t)
-		if p.tuning.barriers {
-			dz = g.barrier(dz)
+		toInput, toWeight := g.convolveInput, g.convolveWeight
+		if op.Kind == supernet.Depthwise {
+			toInput, toWeight = g.depthwiseInput, g.depthwiseWeight
 		}
-		x = p.factor(from)
-		sums := op.Kind == supernet.Depthwise
-		if sums && (w.stride == 1 && p.tuning.sumWeight || w.stride > 1 && p.tuning.sumStrided) {
-			p.find(i, nn.RoleWeight, g.depthwiseSumWeight(x, dz, w))
-		} else {
-			p.find(i, nn.RoleWeight, g.convolveWeight(x, dz, w))
-		}
-		switch {
-		case from == supernet.FromInput:
-		case sums && p.tuning.phases && w.stride > 1:
-			p.give(from, g.depthwisePhases(dz, k, w), m.zStacked)
-		case sums && p.tuning.sumInput:
-			p.give(from, g.depthwiseSumInput(dz, k, w), m.zStacked)
-		default:
-			p.give(from, g.convolveInput(dz, k, w), m.zStacked)
+		p.find(i, nn.RoleWeight, toWeight(x, dz, w))
+		if from != supernet.FromInput {
+			p.give(from, toInput(dz, k, w), m.zStacked)
 		}
 	case supernet.MaxPool:
 		p.give(from, g.maxPoolInput(dz, m.tap, w), m.zStacked)
@@ -164,11 +153,16 @@ func (p *pass) unfinish(i int, op supernet.Op, m *stackedMap, dy node) node {
 	if masksAfter(op, m.mask.is()) {
 		d = g.mul(d, p.each(m.mask, d.dims))
 	}
-	before := func(times float64) node { return p.unactivate(op, m, d, z, times) }
-	if op.Norm {
-		return p.unnormalise(i, op, m, z, before)
+	if op.Activation != supernet.NoActivation {
+		y := z
+		if d.dims[0] != z.dims[0] {
+			y = g.fit(y, d.dims)
+		}
+		d = g.mul(d, g.slope(p.affine(m, y), op.Activation))
 	}
-	d = before(1)
+	if op.Norm {
+		return p.unnormalise(i, op, m, d, z)
+	}
 	if d.dims[0] != z.dims[0] {
 		d = g.fit(g.reshape(g.sum(d, 0), 1, d.dims[1], d.dims[2]), z.dims)
 	}
@@ -176,34 +170,6 @@ func (p *pass) unfinish(i int, op supernet.Op, m *stackedMap, dy node) node {
 		p.find(i, nn.RoleBias, g.sum(d, 0, 1))
 	}
 	return g.convert(g.reshape(d, m.z.dims...), m.z.t)
-}
-
-// unactivate goes back through the activation. Whether a value was clamped can be
-// told from any multiple of it: who asks with times of their own gets an expression
-// of their own, which the compiler then computes where it is used. It would
-// otherwise compute it once, forwards, and keep it in memory, whose traffic is what
-// a step consists of.
-func (p *pass) unactivate(op supernet.Op, m *stackedMap, d, z node, times float64) node {
-	g := p.g
-	if op.Activation == supernet.NoActivation {
-		return d
-	}
-	if d.dims[0] != z.dims[0] {
-		z = g.fit(z, d.dims)
-	}
-	clamps := op.Activation == supernet.ReLU || op.Activation == supernet.ReLU6
-	if !clamps || !p.tuning.anew || !m.scale.is() {
-		return g.mul(d, g.slope(p.affine(m, z), op.Activation))
-	}
-	x := *m
-	x.scale, x.shift = g.times(m.scale, times), g.times(m.shift, times) // powers of two: exact
-	y := p.affine(&x, z)
-	zero := g.scalar(0, dtypes.Float32)
-	inside := g.less(zero, y)
-	if op.Activation == supernet.ReLU6 {
-		inside = g.and(inside, g.less(y, g.scalar(6*times, dtypes.Float32)))
-	}
-	return g.choose(inside, d, zero)
 }
 
 // unstack sums the gradients of a map that is there once.
@@ -218,21 +184,17 @@ func (p *pass) unstack(d node, m *stackedMap, dims []int) node {
 // unnormalise goes back through batch norm, with d the gradient after it:
 //
 //	dz = γ/σ · (d − mean(d) − ẑ·mean(d·ẑ))
-func (p *pass) unnormalise(i int, op supernet.Op, m *stackedMap, z node, after func(times float64) node) node {
+func (p *pass) unnormalise(i int, op supernet.Op, m *stackedMap, d, z node) node {
 	g := p.g
 	scale := m.scale
-	once := func(d node) node { return d }
-	if d := after(1); d.dims[0] != z.dims[0] {
+	if d.dims[0] != z.dims[0] {
 		// One map, many subnetworks: those that lack a channel have no part in it.
-		once = func(d node) node {
-			if m.mask.is() {
-				d = g.mul(d, p.each(m.mask, d.dims))
-			}
-			return g.reshape(g.sum(d, 0), z.dims...)
+		if m.mask.is() {
+			d = g.mul(d, p.each(m.mask, d.dims))
 		}
+		d = g.reshape(g.sum(d, 0), z.dims...)
 		scale = g.mul(p.parameter(i, nn.RoleScale), m.inverse)
 	}
-	d := once(after(2))
 	mean := m.mean
 	if bias := p.parameter(i, nn.RoleBias); bias.is() {
 		mean = g.sub(mean, bias)
@@ -240,7 +202,8 @@ func (p *pass) unnormalise(i int, op supernet.Op, m *stackedMap, z node, after f
 	// Σd and Σd·ẑ
 	sum := p.sumRows(d)
 	var dot node
-	if p.tuning.plainBack {
+	if p.narrow == dtypes.BFloat16 {
+		// Faster, and what it loses is beyond the digits of maps.
 		dot = g.sub(p.sumRows(g.mul(d, z)), g.mul(mean, sum))
 	} else {
 		dot = p.sumRows(g.mul(d, g.sub(z, p.each(mean, z.dims))))
@@ -259,9 +222,6 @@ func (p *pass) unnormalise(i int, op supernet.Op, m *stackedMap, z node, after f
 	n := -1 / float64(z.dims[1])
 	ofZ := g.mul(g.mul(g.times(dot, n), m.inverse), scale)
 	rest := g.sub(g.mul(g.times(sum, n), scale), g.mul(ofZ, mean))
-	if p.nets == z.dims[0] {
-		d = once(after(4))
-	}
 	dz := g.add(g.add(g.mul(d, p.each(scale, z.dims)), g.mul(z, p.each(ofZ, z.dims))), p.each(rest, z.dims))
 	return g.convert(g.reshape(dz, m.z.dims...), m.z.t)
 }

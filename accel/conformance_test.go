@@ -45,32 +45,32 @@ func TestGradients(t *testing.T) {
 	}
 }
 
-// TestTunings: every way that an operation can be written computes the same.
-func TestTunings(t *testing.T) {
+// TestDepthwise: the gradients of depthwise convolutions of all sizes, which are
+// computed in different ways.
+func TestDepthwise(t *testing.T) {
 	d := openTestDevice(t)
-	for _, reference := range []string{"mobilenet_v2:width=0.25,data=cifar10,size=9→block4.project", "efficientnet_b0:data=cifar10,size=7→block4.project"} {
-		n := network(t, reference)
-		for way, change := range map[string]func(*tuning){
-			"sums forwards":      func(u *tuning) { u.sumForward = !u.sumForward },
-			"sums to the input":  func(u *tuning) { u.sumInput = !u.sumInput },
-			"summed weights":     func(u *tuning) { u.sumWeight = !u.sumWeight },
-			"convolved weights":  func(u *tuning) { u.sumStrided = !u.sumStrided },
-			"no phases":          func(u *tuning) { u.phases = !u.phases },
-			"no phases but sums": func(u *tuning) { u.phases, u.sumInput = !u.phases, !u.sumInput },
-			"narrow sums":        func(u *tuning) { u.wide = !u.wide },
-			"plain moments":      func(u *tuning) { u.plain = !u.plain },
-			"plain gradients":    func(u *tuning) { u.plainBack = !u.plainBack },
-			"slopes once":        func(u *tuning) { u.anew = !u.anew },
-			"barriers":           func(u *tuning) { u.barriers = !u.barriers },
-		} {
-			t.Run(reference+","+way, func(t *testing.T) {
-				state := train.NewState(randomSet(n, 1), false)
-				p := newPair(t, d, train.Settings{Network: n}, state)
-				change(&p.device.tuning)
-				p.step(t, train.Step{Batch: randomBatch(n, 12, 3), Rate: 1, Lessons: []method.Lesson{{Label: 1}, {Subnet: n.Smallest(), Label: 1}}}, 1e-4)
-				p.sameState(t, state, 1e-4)
+	for _, c := range []struct{ size, kernel, stride, padding int }{
+		{7, 3, 1, 1}, {8, 3, 2, 1}, {7, 3, 2, 1}, {2, 3, 1, 1}, {4, 3, 2, 1}, {3, 3, 1, 1}, {5, 5, 1, 2}, {9, 5, 2, 2}, {6, 5, 2, 2},
+		{8, 3, 3, 1}, {7, 2, 2, 0}, {9, 4, 3, 0}, {6, 3, 2, 2}, {1, 3, 1, 1},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			n, err := supernet.New(supernet.Description{
+				Name: "depthwise", Input: supernet.Shape{Channels: 3, Height: c.size, Width: c.size}, Elastic: supernet.Elastic{Divisor: 2},
+				Operations: []supernet.Op{
+					{Name: "stem", Kind: supernet.Conv, Inputs: []string{supernet.InputName}, Channels: 6, Kernel: 1, Norm: true, Activation: supernet.ReLU6},
+					{Name: "depthwise", Kind: supernet.Depthwise, Inputs: []string{"stem"}, Kernel: c.kernel, Stride: c.stride, Padding: c.padding, Bias: true, Activation: supernet.SiLU},
+					{Name: "pool", Kind: supernet.GlobalPool, Inputs: []string{"depthwise"}},
+					{Name: "classifier", Kind: supernet.Linear, Inputs: []string{"pool"}, Channels: 4, Bias: true},
+				},
 			})
-		}
+			if err != nil {
+				t.Fatal(err)
+			}
+			state := train.NewState(randomSet(n, 1), false)
+			p := newPair(t, d, train.Settings{Network: n}, state)
+			p.step(t, train.Step{Batch: randomBatch(n, 9, 3), Rate: 1, Lessons: []method.Lesson{{Label: 1}, {Subnet: n.Smallest(), Label: 1}}}, 1e-4)
+			p.sameState(t, state, 1e-4)
+		})
 	}
 }
 
@@ -81,7 +81,6 @@ func TestBFloat16(t *testing.T) {
 	state := train.NewState(randomSet(n, 1), false)
 	p := newPair(t, d, train.Settings{Network: n}, state)
 	p.device.narrow = dtypes.BFloat16
-	p.device.tuning = tuningFor(dtypes.BFloat16)
 	s := train.Step{Batch: randomBatch(n, 32, 3), Rate: 1, Lessons: []method.Lesson{{Label: 1}, {Subnet: n.Smallest(), Label: 1, Soft: 1, Teachers: []method.Teacher{{Source: method.Live}}}}}
 	want, err := p.cpu.Step(context.Background(), s)
 	if err != nil {

@@ -25,7 +25,6 @@ import (
 type Executor struct {
 	device   *Device
 	settings train.Settings
-	tuning   tuning
 	narrow   dtypes.DType
 	layout   *layout
 	columns  *columns
@@ -60,7 +59,6 @@ func (d *Device) newExecutor(s train.Settings) (*Executor, error) {
 	if d.precision == BFloat16 {
 		x.narrow = dtypes.BFloat16
 	}
-	x.tuning = tuningFor(x.narrow)
 	for _, op := range s.Network.Ops() {
 		if pools := op.Kind == supernet.MaxPool || op.Kind == supernet.AvgPool; pools && op.Kernel > maxPoolKernel {
 			return nil, fmt.Errorf("accel: operation %q: pooling with kernel %d; accelerators run up to %d", op.Name, op.Kernel, maxPoolKernel)

@@ -21,7 +21,6 @@ import (
 type pass struct {
 	g      *graph
 	layout *layout
-	tuning tuning
 	narrow dtypes.DType // of maps; those of one pixel are in float32
 
 	params   node // of the layout
@@ -58,7 +57,6 @@ type stackedMap struct {
 	variance node
 	inverse  node // 1/√(variance+ε)
 	tap      node // of a largest value
-	factor   node // y as a factor of products, where it is kept apart
 	keep     node // of an addition that closes a block: [nets], 1 where the block runs
 }
 
@@ -203,15 +201,8 @@ func (p *pass) operate(i int, m *stackedMap) {
 	w := windowOf(op, o)
 	m.zStacked = stacked
 	switch op.Kind {
-	case supernet.Conv, supernet.Linear:
-		m.z = g.convolve(p.factor(o.Operands[0]), g.convert(p.parameter(i, nn.RoleWeight), x.t), w)
-	case supernet.Depthwise:
-		k := g.convert(p.parameter(i, nn.RoleWeight), x.t)
-		if p.tuning.sumForward {
-			m.z = g.depthwiseSum(x, k, w)
-		} else {
-			m.z = g.convolve(x, k, w)
-		}
+	case supernet.Conv, supernet.Linear, supernet.Depthwise:
+		m.z = g.convolve(x, g.convert(p.parameter(i, nn.RoleWeight), x.t), w)
 	case supernet.MaxPool:
 		m.z, m.tap = g.maxPool(x, w)
 	case supernet.AvgPool:
@@ -224,19 +215,6 @@ func (p *pass) operate(i int, m *stackedMap) {
 	case supernet.Mul:
 		m.z, m.zStacked = p.join(o.Operands, g.mul)
 	}
-}
-
-// factor is a map that an operation reads as a factor of products.
-func (p *pass) factor(from int) node {
-	x, _ := p.operand(from)
-	if !p.tuning.barriers || from == supernet.FromInput {
-		return x
-	}
-	m := &p.maps[from]
-	if !m.factor.is() {
-		m.factor = p.g.barrier(x)
-	}
-	return m.factor
 }
 
 // join combines operands in float32. A second operand of one pixel is that of all
@@ -368,12 +346,8 @@ func (p *pass) normalise(i int, op supernet.Op, m *stackedMap, rows, bias node) 
 // from a value that is there, as differences of large sums have few digits.
 func (p *pass) moments(rows node) (mean, variance node) {
 	g := p.g
-	var near node
-	d := rows
-	if !p.tuning.plain {
-		near = g.cut(rows, 1, 0, 1)
-		d = g.sub(rows, g.fit(near, rows.dims))
-	}
+	near := g.cut(rows, 1, 0, 1)
+	d := g.sub(rows, g.fit(near, rows.dims))
 	count := g.scalar(float64(rows.dims[1]), dtypes.Float32)
 	if p.valid.is() {
 		pixels := rows.dims[1] / p.batch
@@ -382,17 +356,16 @@ func (p *pass) moments(rows node) (mean, variance node) {
 		count = g.times(p.count, float64(pixels))
 	}
 	first, second := g.div(p.sumRows(d), count), g.div(p.sumRows(g.mul(d, d)), count)
-	if mean = first; near.is() {
-		mean = g.add(first, g.reshape(near, first.dims...))
-	}
+	mean = g.add(first, g.reshape(near, first.dims...))
 	return mean, g.max(g.sub(second, g.mul(first, first)), g.scalar(0, dtypes.Float32))
 }
 
-// sumRows is the sum along axis 1 of [nets][images and pixels][channels].
+// sumRows is the sum along axis 1 of [nets][images and pixels][channels]: first of
+// the images, for which the device reads long rows and many of them at once, then of
+// the pixels.
 func (p *pass) sumRows(x node) node {
 	g := p.g
-	if pixels := x.dims[1] / p.batch; p.tuning.wide && pixels > 1 {
-		// Sums of images have long rows to read, and many of them.
+	if pixels := x.dims[1] / p.batch; pixels > 1 {
 		x = g.sum(g.reshape(x, x.dims[0], p.batch, pixels*x.dims[2]), 1)
 		x = g.reshape(x, x.dims[0], pixels, x.dims[1]/pixels)
 	}

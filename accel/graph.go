@@ -291,15 +291,6 @@ func (g *graph) product(x node, xAxis int, y node, yAxis int, t dtypes.DType) no
 		compute.DotGeneralConfig{AccumulatorDType: dtypes.Float32, OutputDType: t}))
 }
 
-// barrier is x, which the compiler has to compute before it goes on from there.
-func (g *graph) barrier(x node) node {
-	values, err := g.f.OptimizationBarrier(x.v)
-	if err != nil {
-		panic(buildError{err})
-	}
-	return g.is(values[0], nil)
-}
-
 // flat is x as a vector.
 func (g *graph) flat(x node) node { return g.reshape(x, x.size()) }
 

@@ -96,7 +96,6 @@ func newPair(t testing.TB, d *Device, s train.Settings, state *train.State) *pai
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.tuning.change(os.Getenv("TIPS_TUNING"))
 	p := &pair{train.NewCPU(s, 1), x}
 	t.Cleanup(func() {
 		p.cpu.Close()
@@ -243,19 +242,6 @@ func batches(list ...*dataset.Batch) iter.Seq2[*dataset.Batch, error] {
 			if !yield(b, nil) {
 				return
 			}
-		}
-	}
-}
-
-// change does things the other way, by letters.
-func (u *tuning) change(letters string) {
-	ways := map[rune]*bool{
-		'f': &u.sumForward, 'i': &u.sumInput, 'w': &u.sumWeight, 's': &u.sumStrided, 'p': &u.phases,
-		'r': &u.wide, 'm': &u.plain, 'd': &u.plainBack, 'a': &u.anew, 'b': &u.barriers,
-	}
-	for _, letter := range letters {
-		if way := ways[letter]; way != nil {
-			*way = !*way
 		}
 	}
 }

@@ -110,9 +110,6 @@ func (g *graph) convolveWeight(x, dz node, w window) node {
 	return g.wide(dk)
 }
 
-// A depthwise convolution can also be written as a sum of products, one for each
-// tap of the window, which the compiler makes one loop of.
-
 // taps calls visit with the part of x that each tap of a window reads, where pixels
 // outside x have the given value.
 func (g *graph) taps(x node, w window, outside float64, visit func(tap int, part node)) {
@@ -147,63 +144,77 @@ func (g *graph) tapWeight(k node, tap int, dims []int) node {
 	return g.spread(g.reshape(one, channels), dims, 3)
 }
 
-func (g *graph) depthwiseSum(x, k node, w window) node {
-	var sum node
-	g.taps(g.wide(x), w, 0, func(tap int, part node) {
-		p := g.mul(part, g.tapWeight(k, tap, part.dims))
-		if sum.is() {
-			p = g.add(sum, p)
-		}
-		sum = p
-	})
-	return g.convert(sum, x.t)
+// depthwiseInput is the gradient of what a depthwise convolution reads.
+func (g *graph) depthwiseInput(dz, k node, w window) node {
+	if w.stride > 1 {
+		return g.depthwisePhases(dz, k, w)
+	}
+	return g.convolveInput(dz, k, w)
 }
 
-func (g *graph) depthwiseSumInput(dz, k node, w window) node {
-	wide := g.wide(dz)
-	dx := g.untaps(w, func(tap int) node { return g.mul(wide, g.tapWeight(k, tap, dz.dims)) })
-	return g.convert(dx, dz.t)
+// depthwiseWeight is the gradient of its weights, in float32. The library of
+// NVIDIA's GPUs is fast at what is usual, a stride of one and maps larger than the
+// window; it takes up to forty times as long as this for the rest.
+func (g *graph) depthwiseWeight(x, dz node, w window) node {
+	switch pairs := w.in.Height * w.in.Width * w.out.Height * w.out.Width; {
+	case pairs <= maxPairs:
+		return g.depthwisePairs(x, dz, w)
+	case w.stride > 1 || w.out.Height <= w.kernel || w.out.Width <= w.kernel:
+		return g.depthwiseSums(x, dz, w)
+	}
+	return g.convolveWeight(x, dz, w)
 }
 
-// depthwisePhases is the gradient of the input where the stride is s. A pixel at
-// s·m + r takes part in the window at m and some beside it, m + e, each by the tap
-// r + padding − e·s, if that is one. So it is a sum over the few e, of the gradient at
-// m + e, the same for all phases r, times weights that depend on the phase.
+// depthwisePhases is the gradient of the input where the stride is s: a pixel at
+// s·m + r takes part in the windows at m and beside it only, by the taps that fit its
+// phase r. Each phase is a small sum, and the phases are interleaved.
 func (g *graph) depthwisePhases(dz, k node, w window) node {
-	s, channels := w.stride, dz.dims[3]
+	s := w.stride
 	rows, columns := (w.in.Height+s-1)/s, (w.in.Width+s-1)/s // of a phase
-	first, last := -((w.kernel - 1 - w.padding) / s), (s-1+w.padding)/s
-	end := func(count, out int) int { return max(count-1+last-(out-1), 0) }
-	padded := g.pad(g.wide(dz), 0, [2]int{-first, end(rows, w.out.Height)}, [2]int{-first, end(columns, w.out.Width)}, 0)
-	dims := []int{dz.dims[0], rows, s, columns, s, channels}
-	taps := g.reshape(g.wide(k), w.kernel*w.kernel, channels)
-	none := g.fit(g.scalar(0, dtypes.Float32), []int{1, channels})
-	var sum node
-	for down := first; down <= last; down++ {
-		for right := first; right <= last; right++ {
-			var weights []node // by phase
-			for phase := range s * s {
-				y, x := phase/s+w.padding-down*s, phase%s+w.padding-right*s
-				if y < 0 || y >= w.kernel || x < 0 || x >= w.kernel {
-					weights = append(weights, none)
-					continue
-				}
-				tap := y*w.kernel + x
-				weights = append(weights, g.cut(taps, 0, tap, tap+1))
+	// The window of tap t that a pixel of phase r has a part in, less m.
+	beside := func(r, t int) (int, bool) {
+		e := r + w.padding - t
+		return e / s, e%s == 0
+	}
+	low, high := 0, 0
+	for r := range s {
+		for t := range w.kernel {
+			if e, fits := beside(r, t); fits {
+				low, high = max(low, -e), max(high, e)
 			}
-			part := g.spread(g.window(padded, down-first, right-first, 1, rows, columns), dims, 0, 1, 3, 5)
-			part = g.mul(part, g.spread(g.reshape(g.join(0, weights...), s, s, channels), dims, 2, 4, 5))
-			if sum.is() {
-				part = g.add(sum, part)
-			}
-			sum = part
 		}
 	}
-	dx := g.reshape(g.convert(sum, dz.t), dz.dims[0], rows*s, columns*s, channels)
+	end := func(count, out int) int { return max(count-1+high-(out-1), 0) }
+	padded := g.pad(g.wide(dz), 0, [2]int{low, end(rows, w.out.Height)}, [2]int{low, end(columns, w.out.Width)}, 0)
+	var phases []node
+	for row := range s {
+		var line []node
+		for column := range s {
+			sum := g.fit(g.scalar(0, dtypes.Float32), []int{dz.dims[0], rows, columns, dz.dims[3]})
+			first := true
+			for tap := range w.kernel * w.kernel {
+				down, fitsDown := beside(row, tap/w.kernel)
+				right, fitsRight := beside(column, tap%w.kernel)
+				if !fitsDown || !fitsRight {
+					continue
+				}
+				part := g.window(padded, low+down, low+right, 1, rows, columns)
+				part = g.mul(part, g.tapWeight(k, tap, part.dims))
+				if !first {
+					part = g.add(sum, part)
+				}
+				sum, first = part, false
+			}
+			line = append(line, g.reshape(g.convert(sum, dz.t), dz.dims[0], rows, 1, columns, 1, dz.dims[3]))
+		}
+		phases = append(phases, g.join(4, line...))
+	}
+	dx := g.reshape(g.join(2, phases...), dz.dims[0], rows*s, columns*s, dz.dims[3])
 	return g.window(dx, 0, 0, 1, w.in.Height, w.in.Width)
 }
 
-func (g *graph) depthwiseSumWeight(x, dz node, w window) node {
+// depthwiseSums is the gradient of the weights, one sum for every tap.
+func (g *graph) depthwiseSums(x, dz node, w window) node {
 	var rows []node
 	wide := g.wide(dz)
 	g.taps(g.wide(x), w, 0, func(_ int, part node) {
@@ -213,6 +224,34 @@ func (g *graph) depthwiseSumWeight(x, dz node, w window) node {
 		rows = append(rows, g.reshape(g.sum(g.reshape(sum, d[1]*d[2], d[3]), 0), 1, d[3]))
 	})
 	return g.reshape(g.join(0, rows...), w.kernel, w.kernel, 1, dz.dims[3])
+}
+
+// maxPairs is how many pairs of pixels depthwisePairs goes through at most.
+const maxPairs = 64
+
+// depthwisePairs is the gradient of the weights where maps are tiny: one sum over
+// the images for every pair of a pixel that is read and one that is written, and
+// then those of each tap together.
+func (g *graph) depthwisePairs(x, dz node, w window) node {
+	images, channels := dz.dims[0], dz.dims[3]
+	in, out := w.in.Height*w.in.Width, w.out.Height*w.out.Width
+	dims := []int{images, in, out, channels}
+	product := g.mul(g.spread(g.reshape(g.wide(x), images, in, channels), dims, 0, 1, 3), g.spread(g.reshape(g.wide(dz), images, out, channels), dims, 0, 2, 3))
+	sums := g.reshape(g.sum(g.reshape(product, images, in*out*channels), 0), in*out, channels)
+	var rows []node
+	for tap := range w.kernel * w.kernel {
+		sum := g.fit(g.scalar(0, dtypes.Float32), []int{1, channels})
+		for o := range out {
+			y, x := o/w.out.Width*w.stride+tap/w.kernel-w.padding, o%w.out.Width*w.stride+tap%w.kernel-w.padding
+			if y < 0 || y >= w.in.Height || x < 0 || x >= w.in.Width {
+				continue
+			}
+			pair := (y*w.in.Width+x)*out + o
+			sum = g.add(sum, g.cut(sums, 0, pair, pair+1))
+		}
+		rows = append(rows, sum)
+	}
+	return g.reshape(g.join(0, rows...), w.kernel, w.kernel, 1, channels)
 }
 
 // maxPool is the largest value of each window and the tap that has it, the first

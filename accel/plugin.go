@@ -6,8 +6,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -48,50 +50,74 @@ func Prepare(name string) error {
 	return fmt.Errorf("accel: starting %s anew: %w", self, syscall.Exec(self, os.Args, os.Environ()))
 }
 
-// autotuneFlag names the folder that the compiler for NVIDIA's GPUs keeps measurements
-// in, of which a program needs hundreds: with them it compiles in a sixth of the time.
-const autotuneFlag = "--xla_gpu_per_fusion_autotune_cache_dir"
+// Flags for the compiler.
+const (
+	// autotuneFlag names the folder that the compiler for NVIDIA's GPUs keeps
+	// measurements in, of which a program needs hundreds: with them it compiles in a
+	// sixth of the time.
+	autotuneFlag = "xla_gpu_per_fusion_autotune_cache_dir"
+	// tritonFlag is whether that compiler writes products itself. Where it moves other
+	// operations into them it ends the process on some programs (a failed check in
+	// triton_tiling_propagation.cc, seen with JAX 0.11), and the library's products are
+	// as fast.
+	tritonFlag = "xla_gpu_enable_triton_gemm"
+)
 
-// addFlags adds flags for the compiler to an environment, those that the plugin
-// knows: a flag that it does not know would end the process.
+// addFlags adds flags for the compiler to an environment, those that nobody has set
+// and that the plugin knows: one that it does not know would end the process.
 func (p Plugin) addFlags(set map[string]string) {
 	const variable = "XLA_FLAGS"
 	flags, there := set[variable]
 	if !there {
 		flags = os.Getenv(variable)
 	}
-	cache, err := os.UserCacheDir()
-	if err != nil || strings.Contains(flags, autotuneFlag) || !p.knows(strings.TrimLeft(autotuneFlag, "-")) {
-		return
+	values := map[string]string{}
+	if !strings.Contains(flags, tritonFlag) {
+		values[tritonFlag] = "false"
 	}
-	dir := filepath.Join(cache, "tips", "xla")
-	if os.MkdirAll(dir, 0o755) == nil && !strings.ContainsAny(dir, " \t") {
-		set[variable] = strings.TrimSpace(flags + " " + autotuneFlag + "=" + dir)
+	if cache, err := os.UserCacheDir(); err == nil && !strings.Contains(flags, autotuneFlag) {
+		dir := filepath.Join(cache, "tips", "xla")
+		if !strings.ContainsAny(dir, " \t") && os.MkdirAll(dir, 0o755) == nil {
+			values[autotuneFlag] = dir
+		}
+	}
+	for _, name := range p.knows(slices.Sorted(maps.Keys(values))...) {
+		flags += " --" + name + "=" + values[name]
+		set[variable] = strings.TrimSpace(flags)
 	}
 }
 
-// knows tells whether a plugin holds a word.
-func (p Plugin) knows(word string) bool {
+// knows tells which of some words a plugin holds.
+func (p Plugin) knows(words ...string) []string {
 	f, err := os.Open(p.Path)
-	if err != nil {
-		return false
+	if err != nil || len(words) == 0 {
+		return nil
 	}
 	defer f.Close()
+	longest := 0
+	for _, w := range words {
+		longest = max(longest, len(w))
+	}
+	found := make([]bool, len(words))
 	buffer := make([]byte, 1<<20)
-	kept := 0
-	for {
-		n, err := f.Read(buffer[kept:])
-		if bytes.Contains(buffer[:kept+n], []byte(word)) {
-			return true
-		}
-		if err != nil {
-			return false
-		}
-		// The word may begin in this part and end in the next.
+	for kept := 0; err == nil && slices.Contains(found, false); {
+		var n int
+		n, err = f.Read(buffer[kept:])
 		end := kept + n
-		kept = min(end, len(word)-1)
+		for i, w := range words {
+			found[i] = found[i] || bytes.Contains(buffer[:end], []byte(w))
+		}
+		// A word may begin in this part and end in the next.
+		kept = min(end, longest-1)
 		copy(buffer, buffer[end-kept:end])
 	}
+	var list []string
+	for i, w := range words {
+		if found[i] {
+			list = append(list, w)
+		}
+	}
+	return list
 }
 
 // choosePlugin finds the plugin that a device's name stands for.

@@ -22,9 +22,9 @@ import (
 	"tips/train/method"
 )
 
-// TestSpeed times steps in the ways that tuning offers. TIPS_SPEED lists what to
-// time, separated by spaces: network/precision/changes, changes being letters of
-// what is done the other way. TIPS_SPEED_SECONDS bounds the time.
+// TestSpeed times steps. TIPS_SPEED lists what to time, separated by spaces:
+// network/precision, and /f for the way forward too. TIPS_SPEED_SECONDS bounds the
+// time.
 func TestSpeed(t *testing.T) {
 	list := strings.Fields(os.Getenv("TIPS_SPEED"))
 	if len(list) == 0 {
@@ -110,8 +110,6 @@ func timeSteps(t *testing.T, d *Device, what string) {
 	if part[1] == "bf16" {
 		x.narrow = dtypes.BFloat16
 	}
-	x.tuning = tuningFor(x.narrow)
-	x.tuning.change(part[2])
 	if err := x.Restore(train.NewState(randomSet(n, 1), false)); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +149,7 @@ func timeSteps(t *testing.T, d *Device, what string) {
 	fmt.Printf("STEP %s: median %.3f ms, fastest %.3f, slowest %.3f; loss%s\n", what, median(times), times[0].Seconds()*1e3, times[len(times)-1].Seconds()*1e3, loss)
 
 	x.timeParts(t, batches[0])
-	if len(part) > 3 {
+	if len(part) > 2 {
 		var forward []time.Duration
 		for range 20 {
 			start := time.Now()

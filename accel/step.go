@@ -198,7 +198,7 @@ func (x *Executor) buildStep(a arrangement) (*stepProgram, error) {
 // pass prepares the way through subnetworks.
 func (x *Executor) pass(g *graph, params, images node, batch, nets int, choices node, depth bool) *pass {
 	p := &pass{
-		g: g, layout: x.layout, tuning: x.tuning, narrow: x.narrow, params: params, nets: nets, batch: batch,
+		g: g, layout: x.layout, narrow: x.narrow, params: params, nets: nets, batch: batch,
 		columns: x.columns, choices: choices, depth: depth,
 	}
 	p.input = g.convert(images, p.typeOf(x.layout.network.Input()))
