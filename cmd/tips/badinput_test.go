@@ -42,10 +42,10 @@ var badCommands = map[string]map[badInput][]string{
 		otherWeights: {none + "no frontier"}, zero: {"mlp --subnets 0", "mlp --lambda 0", "mlp --kappa 0"}, noImage: {"./noimage.png"},
 	},
 	"train": {
-		missing:   {"nothing.yaml", "nothing", "run.yaml --data fashion-mnist:nowhere --out new", "run.yaml --data folder:nowhere --out new", "run.yaml --resume --out new"},
+		missing:   {"nothing.yaml", "nothing", "run.yaml --data fashion-mnist:nowhere --out new", "run.yaml --data folder:nowhere --out new", "run.yaml --resume --out new", "run.yaml --device xla:nothing.so --out new"},
 		truncated: {"cut.yaml --out new", "run.yaml --out cut"}, otherNetwork: {"other.yaml --out run", "run.yaml --out other"},
 		otherWeights: {none + "no frontier"}, zero: {"run.yaml --epochs 0 --out new", "run.yaml --threads -1 --out new", "run.yaml --set batch=0 --out new"},
-		noImage: {"run.yaml --data folder:classes --out new", "noimage.png"},
+		noImage: {"run.yaml --data folder:classes --out new", "noimage.png", "run.yaml --device xla:noimage.png --out new"},
 	},
 	"train plot": {
 		missing: {"nowhere"}, truncated: {none + "a line that was cut off is what a kill leaves, and passed over"}, otherNetwork: {none + "no weights"},
@@ -139,6 +139,10 @@ var badCommands = map[string]map[badInput][]string{
 	"quickstart": {
 		missing: {"--out boot.png/x"}, truncated: {none + "it reads no files"}, otherNetwork: {none + "no weights"}, otherWeights: {none + "no frontier"},
 		zero: {none + "no amounts"}, noImage: {none + "no images"},
+	},
+	"devices": {
+		missing: {none + "it reads no files"}, truncated: {none + "it reads no files"}, otherNetwork: {none + "no weights"},
+		otherWeights: {none + "no frontier"}, zero: {none + "no amounts"}, noImage: {none + "no images"},
 	},
 	"version": {
 		missing: {"nothing"}, truncated: {none + "no files"}, otherNetwork: {none + "no weights"}, otherWeights: {none + "no frontier"},
