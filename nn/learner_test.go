@@ -96,20 +96,22 @@ var tensorNames = []string{"weight", "bias", "scale", "shift"}
 // check compares the learner with the definitions: logits and all gradients.
 func (p *problem) check(t fataler, threads int, v kernel.Variant, tolerance float64) *weights.Set {
 	t.Helper()
-	what := fmt.Sprintf("%s of %s, batch %d, %d threads, %v", p.sub, p.set.Network.Name(), p.batch, threads, v)
 	logits, grads := p.gradients(t, threads, v)
+	if err := p.compare(logits, grads, tolerance); err != nil {
+		t.Fatalf("%s of %s, batch %d, %d threads, %v: %v", p.sub, p.set.Network.Name(), p.batch, threads, v, err)
+	}
+	return grads
+}
+
+// compare holds logits and gradients against the definitions.
+func (p *problem) compare(logits []float32, grads *weights.Set, tolerance float64) error {
 	want := p.logits()
 	for i := range logits {
 		if d := math.Abs(float64(logits[i]) - want[i]); !(d <= tolerance*largest(want)) {
-			t.Fatalf("%s: logit %d is %v; want %v", what, i, logits[i], want[i])
+			return fmt.Errorf("logit %d is %v; want %v", i, logits[i], want[i])
 		}
 	}
-	var direction [][]float64
-	out := p.view.Shape(p.view.Output())
-	for d := range slices.Chunk(p.direction, int(out.Elements())) {
-		direction = append(direction, channelsFirst(d, out))
-	}
-	exact := reference.Gradients(p.set, p.view, p.inputs(), direction)
+	exact := p.exact()
 	steepest := 0.0 // of all tensors: what is far below it may be roundings
 	for _, e := range exact {
 		steepest = max(steepest, length(e.Weight), length(e.Shift))
@@ -122,15 +124,46 @@ func (p *problem) check(t fataler, threads int, v kernel.Variant, tolerance floa
 			for j := range want {
 				off[j] = float64(got[j]) - want[j]
 				if got[j] != 0 && !p.uses(i, k, j) {
-					t.Fatalf("%s: gradient of %s %d of %s, which is not used, is %v", what, tensorNames[k], j, op.Name, got[j])
+					return fmt.Errorf("gradient of %s %d of %s, which is not used, is %v", tensorNames[k], j, op.Name, got[j])
 				}
 			}
 			if !(length(off) <= tolerance*length(want)+1e-5*steepest) {
-				t.Fatalf("%s: gradient of the %s of %s of length %v is off by %v (steepest %v)", what, tensorNames[k], op.Name, length(want), length(off), steepest)
+				return fmt.Errorf("gradient of the %s of %s of length %v is off by %v (steepest %v)", tensorNames[k], op.Name, length(want), length(off), steepest)
 			}
 		}
 	}
-	return grads
+	return nil
+}
+
+// exact are the gradients by their definitions.
+func (p *problem) exact() []reference.OpGradients {
+	var direction [][]float64
+	out := p.view.Shape(p.view.Output())
+	for d := range slices.Chunk(p.direction, int(out.Elements())) {
+		direction = append(direction, channelsFirst(d, out))
+	}
+	return reference.Gradients(p.set, p.view, p.inputs(), direction)
+}
+
+// checkNearby is check, but takes gradients that are right for images that differ in
+// their last digits: where a ReLU is at its kink, gradients jump, and roundings decide
+// which side is taken.
+func (p *problem) checkNearby(t fataler, threads int, v kernel.Variant, tolerance float64) {
+	t.Helper()
+	logits, grads := p.gradients(t, threads, v)
+	first := p.compare(logits, grads, tolerance)
+	saved, rng := p.images, rand.New(rand.NewPCG(1, 1))
+	defer func() { p.images = saved }()
+	for err, tries := first, 0; err != nil; tries++ {
+		if tries == 100 {
+			t.Fatalf("%s of %s, batch %d, %d threads, %v: %v", p.sub, p.set.Network.Name(), p.batch, threads, v, first)
+		}
+		p.images = slices.Clone(saved)
+		for i := range p.images {
+			p.images[i] *= 1 + float32(3e-7*rng.NormFloat64())
+		}
+		err = p.compare(logits, grads, tolerance)
+	}
 }
 
 // uses tells whether the subnetwork uses value j of tensor k of operation i.
@@ -266,7 +299,7 @@ func TestLearnRandomNetworks(t *testing.T) {
 			t.Skip("roundings decide")
 		}
 		p.images = saved
-		p.check(t, 1+rng.IntN(3), kernel.Best(), 5e-3)
+		p.checkNearby(t, 1+rng.IntN(3), kernel.Best(), 5e-3)
 	})
 }
 
