@@ -38,6 +38,26 @@ func (m MethodRecipe) options(n *supernet.Network) (method.Options, error) {
 	return o, nil
 }
 
+// OwnSmallest is the smallest subnetwork that the recipe's method trains, and whether
+// that is another one than the network's smallest, which all methods are compared at.
+func (r *Recipe) OwnSmallest(n *supernet.Network) (s supernet.Subnet, another bool, err error) {
+	config := method.Config{Network: n, Input: n.Input(), Loss: method.Loss(r.Method.Loss), Steps: r.Epochs}
+	if config.Options, err = r.Method.options(n); err != nil {
+		return s, false, err
+	}
+	m, err := method.New(r.Method.Name, config)
+	if err != nil {
+		return s, false, err
+	}
+	s = n.Smallest()
+	if bounded, ok := m.(method.Bounded); ok {
+		s = bounded.OwnSmallest()
+	} else if r.Method.Name == "static" {
+		s = config.Options.Subnet
+	}
+	return s, s != n.Smallest(), nil
+}
+
 // ParseSubnet reads a subnetwork as recipes write it: a ratio for all widths, or
 // what Network.ParseSubnet takes.
 func ParseSubnet(n *supernet.Network, text string) (supernet.Subnet, error) {

@@ -339,6 +339,17 @@ func (r *Recipe) essence() map[string]string {
 
 // difference names the first key in which two recipes would train differently.
 func (r *Recipe) difference(other *Recipe) string {
+	key, here, there := r.Differs(other)
+	if key == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s is %s there and %s here", key, there, here)
+}
+
+// Differs gives the first key, in the order of the alphabet, in which two recipes
+// would train differently, and what each says; empty texts if there is none. Keys
+// whose first word is one of but, as that of method.loss is method, may differ.
+func (r *Recipe) Differs(other *Recipe, but ...string) (key, here, there string) {
 	a, b := r.essence(), other.essence()
 	var all []string
 	for k := range a {
@@ -349,9 +360,10 @@ func (r *Recipe) difference(other *Recipe) string {
 	}
 	slices.Sort(all)
 	for _, k := range all {
-		if a[k] != b[k] {
-			return fmt.Sprintf("%s is %s there and %s here", k, cmp.Or(b[k], "not set"), cmp.Or(a[k], "not set"))
+		first, _, _ := strings.Cut(k, ".")
+		if a[k] != b[k] && !slices.Contains(but, first) {
+			return k, cmp.Or(a[k], "not set"), cmp.Or(b[k], "not set")
 		}
 	}
-	return ""
+	return "", "", ""
 }

@@ -219,6 +219,13 @@ func TestDifference(t *testing.T) {
 	if d := a.difference(b); d != "" {
 		t.Errorf("the same data elsewhere: %s", d)
 	}
+	other := synthetic(t, "method.name=us-nets", "seed=5", "evaluate.every=7", "sgd.rate=0.2")
+	if key, here, there := base.Differs(other, "method", "seed", "evaluate"); key != "sgd.rate" || here != "0.05" || there != "0.2" {
+		t.Errorf("%s is %s and %s; want sgd.rate, 0.05 and 0.2", key, here, there)
+	}
+	if key, _, _ := base.Differs(other, "method", "seed", "evaluate", "sgd"); key != "" {
+		t.Errorf("%s differs, which nobody asked for", key)
+	}
 }
 
 // TestKeysAreDocumented: every key has a default or a help text, and a recipe
