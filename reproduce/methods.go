@@ -6,20 +6,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"reflect"
 	"slices"
-	"strings"
-
-	"gonum.org/v1/gonum/stat"
 
 	"tips/dataset"
 	"tips/plot"
 	"tips/sampling"
 	"tips/supernet"
 	"tips/train"
-	"tips/weights"
 )
 
 // MethodsOptions say which runs of training are compared, and how thoroughly.
@@ -52,26 +45,18 @@ func Methods(ctx context.Context, o MethodsOptions) (curves, frontiers Figure, e
 			return Figure{}, Figure{}, err
 		}
 	}
-	if len(o.Runs) == 0 {
-		return Figure{}, Figure{}, usage{errors.New("no runs to compare; name the folders that 'tips train' wrote")}
-	}
-	var runs []*run
-	for _, dir := range o.Runs {
-		r, err := openRun(dir)
-		if err != nil {
-			return Figure{}, Figure{}, err
-		}
-		for _, other := range runs {
-			if err := comparable(other, r); err != nil {
-				return Figure{}, Figure{}, err
-			}
-		}
-		runs = append(runs, r)
-	}
-	if curves, err = learningCurves(runs); err != nil {
+	opened, err := openRuns(o.Runs, (*run).readWeights, (*run).readMetrics)
+	if err != nil {
 		return Figure{}, Figure{}, err
 	}
-	candidates, err := drawCandidates(runs[0].network, o)
+	var runs []*methodRun
+	for _, r := range opened {
+		runs = append(runs, &methodRun{run: r})
+	}
+	if curves, err = learningCurves(opened); err != nil {
+		return Figure{}, Figure{}, err
+	}
+	candidates, err := drawCandidates(opened[0].network, o)
 	if err != nil {
 		return Figure{}, Figure{}, err
 	}
@@ -82,21 +67,17 @@ func Methods(ctx context.Context, o MethodsOptions) (curves, frontiers Figure, e
 				o.Progress(i*len(candidates)+done, len(runs)*len(candidates))
 			}
 		}
-		if r.frontier, err = r.judge(ctx, o, candidates, levels, progress); err != nil {
+		if r.chosen, err = r.judge(ctx, o, candidates, levels, progress); err != nil {
 			return Figure{}, Figure{}, fmt.Errorf("%s: %w", r.dir, err)
 		}
 	}
 	return curves, frontierFigure(runs, levels, len(candidates), o), nil
 }
 
-// run is a finished run of training.
-type run struct {
-	dir      string
-	recipe   *train.Recipe
-	network  *supernet.Network
-	weights  *weights.Set
-	records  []train.Record
-	frontier []choice // by level
+// methodRun is a finished run, and what was chosen among its subnetworks.
+type methodRun struct {
+	*run
+	chosen []choice // by level
 }
 
 // choice is the candidate taken within a budget.
@@ -106,84 +87,13 @@ type choice struct {
 	accuracy float64 // on test images
 }
 
-func openRun(dir string) (*run, error) {
-	r := &run{dir: dir}
-	var err error
-	if r.recipe, err = train.OpenRecipe(filepath.Join(dir, train.RecipeFile)); err != nil {
-		return nil, err
-	}
-	description, err := os.Open(filepath.Join(dir, train.NetworkFile))
-	if err != nil {
-		return nil, err
-	}
-	defer description.Close()
-	if r.network, err = supernet.Read(description); err != nil {
-		return nil, fmt.Errorf("%s: %w", description.Name(), err)
-	}
-	if r.recipe.Augment == nil {
-		return nil, fmt.Errorf("%s: no augment; want the recipe as the run wrote it", filepath.Join(dir, train.RecipeFile))
-	}
-	if r.weights, err = weights.Open(filepath.Join(dir, train.WeightsFile), r.network); err != nil {
-		return nil, err
-	}
-	metrics, err := os.Open(filepath.Join(dir, train.MetricsFile))
-	if err != nil {
-		return nil, err
-	}
-	defer metrics.Close()
-	if r.records, err = train.ReadMetrics(metrics); err != nil {
-		return nil, fmt.Errorf("%s: %w", metrics.Name(), err)
-	}
-	return r, nil
-}
-
-// comparable tells why two runs cannot stand beside each other: nothing but
-// method and seed may differ, where the data lies, and how a run is watched and
-// saved.
-func comparable(a, b *run) error {
-	if a.method() == b.method() && a.recipe.Seed == b.recipe.Seed {
-		return fmt.Errorf("%s and %s are both of %s with seed %d", a.dir, b.dir, a.method(), a.recipe.Seed)
-	}
-	p, q := *a.recipe, *b.recipe
-	for _, r := range []*train.Recipe{&p, &q} {
-		r.Method, r.Seed, r.Threads, r.Name, r.About = train.MethodRecipe{}, 0, 0, "", ""
-		r.Data, _, _ = strings.Cut(r.Data, ":")
-		r.Evaluate, r.Checkpoint, r.Metrics = train.EvaluateRecipe{}, train.CheckpointRecipe{}, train.MetricsRecipe{}
-	}
-	if !reflect.DeepEqual(p, q) {
-		return fmt.Errorf("%s and %s are of recipes that differ in more than method and seed: not to be compared", a.dir, b.dir)
-	}
-	return nil
-}
-
-// method is how a run is labelled.
-func (r *run) method() string {
-	if r.recipe.Method.Loss == "own" {
-		return r.recipe.Method.Name + ", own loss"
-	}
-	return r.recipe.Method.Name
-}
-
-// byMethod groups runs, methods in the order in which they first occur.
-func byMethod(runs []*run) (methods []string, of map[string][]*run) {
-	of = map[string][]*run{}
-	for _, r := range runs {
-		m := r.method()
-		if of[m] == nil {
-			methods = append(methods, m)
-		}
-		of[m] = append(of[m], r)
-	}
-	return methods, of
-}
-
 // learningCurves shows the test error of the full and the smallest subnetwork after every
 // epoch.
 func learningCurves(runs []*run) (Figure, error) {
 	f := Figure{
 		Name: "methods-curves", Caption: fmt.Sprintf("learning of %s, by method", runs[0].network.Name()),
 		Header: []string{"method", "seed", "epoch", "subnetwork", "macs", "loss", "accuracy"},
-		Chart:  plot.Chart{Title: model(runs) + ": test accuracy by epoch", XLabel: "epoch", YLabel: "% of the test images"},
+		Chart:  plot.Chart{Title: model(runs[0].network.Name()) + ": test accuracy by epoch", XLabel: "epoch", YLabel: "% of the test images"},
 	}
 	methods, of := byMethod(runs)
 	for _, m := range methods {
@@ -222,21 +132,6 @@ func learningCurves(runs []*run) (Figure, error) {
 		return Figure{}, errors.New("no run was evaluated; see the key evaluate of its recipe")
 	}
 	return f, nil
-}
-
-// model is the network's name without its settings.
-func model(runs []*run) string {
-	name, _, _ := strings.Cut(runs[0].network.Name(), ":")
-	return name
-}
-
-// spread is the mean and the deviation of a sample; that of one value is zero.
-func spread(x []float64) (mean, deviation float64) {
-	mean = stat.Mean(x, nil)
-	if len(x) > 1 {
-		deviation = stat.StdDev(x, nil)
-	}
-	return mean, deviation
 }
 
 // candidate is a subnetwork that may stand on a frontier.
@@ -304,7 +199,7 @@ func (c candidates) levels() []int64 {
 // judge takes, for every level, the candidate within it that is most accurate on
 // training images, and measures its accuracy on test images: what is chosen by the
 // test images themselves would look better than it is.
-func (r *run) judge(ctx context.Context, o MethodsOptions, all candidates, levels []int64, progress func(done int)) ([]choice, error) {
+func (r *methodRun) judge(ctx context.Context, o MethodsOptions, all candidates, levels []int64, progress func(done int)) ([]choice, error) {
 	if o.Data != "" {
 		if err := r.recipe.Set("data", o.Data); err != nil {
 			return nil, err
@@ -388,11 +283,11 @@ func (r *run) judge(ctx context.Context, o MethodsOptions, all candidates, level
 }
 
 // frontierFigure shows what every method reaches within each budget.
-func frontierFigure(runs []*run, levels []int64, candidates int, o MethodsOptions) Figure {
+func frontierFigure(runs []*methodRun, levels []int64, candidates int, o MethodsOptions) Figure {
 	f := Figure{
 		Name: "methods-frontier", Caption: fmt.Sprintf("accuracy of %s within a budget of MACs, by method", runs[0].network.Name()),
 		Header: []string{"method", "seed", "budget", "macs", "subnetwork", "accuracy"},
-		Chart:  plot.Chart{Title: model(runs) + ": accuracy within a budget", XLabel: "million MACs (FLOPs in papers)", YLabel: "% of the test images"},
+		Chart:  plot.Chart{Title: model(runs[0].network.Name()) + ": accuracy within a budget", XLabel: "million MACs (FLOPs in papers)", YLabel: "% of the test images"},
 		Remarks: []string{
 			fmt.Sprintf("Subnetworks are chosen among %d, by their accuracy on at most %d training images; the accuracy shown is that on the test images.", candidates, o.Images),
 		},
@@ -404,7 +299,7 @@ func frontierFigure(runs []*run, levels []int64, candidates int, o MethodsOption
 		for i, level := range levels {
 			var values []float64
 			for _, r := range of[m] {
-				c := r.frontier[i]
+				c := r.chosen[i]
 				values = append(values, 100*c.accuracy)
 				f.Rows = append(f.Rows, []string{m, fmt.Sprint(r.recipe.Seed), fmt.Sprint(level), fmt.Sprint(c.macs), c.subnet.String(), number(c.accuracy)})
 			}

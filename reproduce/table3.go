@@ -3,7 +3,6 @@ package reproduce
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 	"tips/nn"
 	"tips/search/cost"
 	"tips/supernet"
-	"tips/train"
 	"tips/weights"
 )
 
@@ -30,7 +28,7 @@ type Table3Options struct {
 
 	// Judge gives what counts accuracies of a run anew, by test images; nil leaves
 	// those of the frontiers, by the images that chose them.
-	Judge func(run string) (Table3Judge, error)
+	Judge func(run string) (Judge, error)
 
 	Rows    int // subnetworks, at evenly spaced latencies; the paper has 5
 	Threads int // 0: those that the frontier's latencies are for, or 1
@@ -41,19 +39,10 @@ type Table3Options struct {
 	Progress func(share float64) // of measuring; may be nil
 }
 
-// Table3Judge counts the images that subnetworks classify right.
-type Table3Judge interface {
-	Accuracy(ctx context.Context, s supernet.Subnet) (correct, images int, t *weights.Statistics, err error)
-	On() string // "test", "held-out"
-	Close() error
-}
-
 // table3Run is one frontier, and its subnetworks that are in the table.
 type table3Run struct {
-	run
-	name     string // of the method, for people
-	set      *weights.Set
-	frontier *frontier.Frontier
+	*run
+	name     string          // of the method, for people
 	chosenOn string          // which images the frontier was chosen by
 	on       string          // which images accuracies were counted on
 	by       string          // whose predictions
@@ -118,71 +107,44 @@ func (o *Table3Options) open() ([]*table3Run, error) {
 		if o.Weights == "" || o.Frontier == "" {
 			return nil, usage{errors.New("nothing to measure; name the folder of a training run that was searched, or --weights and --frontier")}
 		}
-		r, err := openTable3(o.Weights, o.Frontier)
-		if err != nil {
+		r := &run{}
+		if err := o.read(r); err != nil {
 			return nil, err
 		}
-		r.name, r.network = filepath.Base(o.Frontier), r.set.Network
-		return []*table3Run{r}, nil
+		return []*table3Run{{run: r, name: filepath.Base(o.Frontier)}}, nil
+	}
+	opened, err := openRuns(o.Runs, o.read)
+	if err != nil {
+		return nil, err
 	}
 	var runs []*table3Run
-	for _, dir := range o.Runs {
-		r, err := o.openRun(dir)
-		if err != nil {
-			return nil, err
+	for _, r := range opened {
+		t := &table3Run{run: r, name: r.method(), on: "test"}
+		if r.recipe.Holdout > 0 {
+			t.on = "held-out"
 		}
-		for _, other := range runs {
-			if err := comparable(&other.run, &r.run); err != nil {
-				return nil, err
-			}
-		}
-		runs = append(runs, r)
+		t.chosenOn = t.on
+		runs = append(runs, t)
 	}
 	return runs, nil
 }
 
-func (o *Table3Options) openRun(dir string) (*table3Run, error) {
-	recipe, err := train.OpenRecipe(filepath.Join(dir, train.RecipeFile))
+// read reads weights and frontier, of the run or those of the options.
+func (o *Table3Options) read(r *run) error {
+	var err error
+	if o.Weights == "" {
+		err = r.readWeights()
+	} else if r.weights, err = weights.Open(o.Weights, nil); err == nil {
+		r.network = r.weights.Network
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%w; want the folder of a training run", err)
+		return err
 	}
-	weightsFile, frontierFile := o.Weights, o.Frontier
-	if weightsFile == "" {
-		weightsFile = filepath.Join(dir, train.WeightsFile)
+	if o.Frontier == "" {
+		return r.readFrontier(o.FrontierFile)
 	}
-	if frontierFile == "" {
-		frontierFile = filepath.Join(dir, o.FrontierFile)
-		if _, err := os.Stat(frontierFile); errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("reproduce: %s is missing; 'tips search %s' finds it", frontierFile, dir)
-		}
-	}
-	r, err := openTable3(weightsFile, frontierFile)
-	if err != nil {
-		return nil, err
-	}
-	r.dir, r.recipe, r.network = dir, recipe, r.set.Network
-	r.name = r.method()
-	r.on = "test"
-	if recipe.Holdout > 0 {
-		r.on = "held-out"
-	}
-	r.chosenOn = r.on
-	return r, nil
-}
-
-func openTable3(weightsFile, frontierFile string) (*table3Run, error) {
-	set, err := weights.Open(weightsFile, nil)
-	if err != nil {
-		return nil, err
-	}
-	f, err := frontier.Open(frontierFile, set.Network)
-	if err != nil {
-		return nil, err
-	}
-	if err := f.CheckWeights(set); err != nil {
-		return nil, fmt.Errorf("frontier %s: %w", frontierFile, err)
-	}
-	return &table3Run{set: set, frontier: f}, nil
+	r.frontier, err = openFrontier(o.Frontier, r.weights)
+	return err
 }
 
 // predict takes the latencies of all points from the frontier, from a table beside
@@ -235,7 +197,7 @@ func (r *table3Run) predict(o Table3Options) error {
 }
 
 func (r *table3Run) openEngine(o Table3Options) (*engine.Engine, error) {
-	return engine.New(r.set, r.frontier, engine.Options{Threads: o.Threads, MaxConcurrent: 1, Measure: 300 * time.Millisecond})
+	return engine.New(r.weights, r.frontier, engine.Options{Threads: o.Threads, MaxConcurrent: 1, Measure: 300 * time.Millisecond})
 }
 
 // table3Budgets are latencies, evenly spaced: from the least that all runs can keep to
@@ -280,7 +242,7 @@ func table3Measure(ctx context.Context, runs []*table3Run, o Table3Options) erro
 	var programs []*nn.Program
 	place := map[supernet.Subnet]int{}
 	for _, r := range runs {
-		model := nn.NewModel(r.set)
+		model := nn.NewModel(r.weights)
 		for _, c := range r.cells {
 			if _, known := place[c.point.Subnet]; known {
 				continue

@@ -152,7 +152,7 @@ func TestTable3(t *testing.T) {
 	asked := 0
 	o := table3Options(tips)
 	o.Rows = 3
-	o.Judge = func(run string) (Table3Judge, error) {
+	o.Judge = func(run string) (Judge, error) {
 		if run != tips {
 			t.Errorf("judge of %s", run)
 		}
@@ -165,7 +165,7 @@ func TestTable3(t *testing.T) {
 	if asked != 3 || judged.Rows[0][column("images")] != "1000" || judged.Rows[0][column("judged_on")] != "test" || !strings.Contains(strings.Join(judged.Remarks, " "), "None of them chose the subnetworks: held-out ones did") {
 		t.Errorf("%d asked; row %v", asked, judged.Rows[0])
 	}
-	o.Judge = func(string) (Table3Judge, error) { return nil, errors.New("no data") }
+	o.Judge = func(string) (Judge, error) { return nil, errors.New("no data") }
 	if _, err := Table3(context.Background(), o); err == nil || err.Error() != "no data" {
 		t.Errorf("without a judge: %v", err)
 	}

@@ -54,7 +54,7 @@ Accuracy is counted on the test images, which have not chosen the subnetworks. W
 			}
 			o.Runs = args
 			if !heldOut {
-				o.Judge = func(run string) (reproduce.Table3Judge, error) {
+				o.Judge = func(run string) (reproduce.Judge, error) {
 					return judge.Open(judge.Options{Run: run, Weights: o.Weights, Data: data, Test: true, Images: images, Formats: formats()})
 				}
 			}

@@ -1,0 +1,222 @@
+package reproduce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gonum.org/v1/gonum/stat"
+
+	"tips/frontier"
+	"tips/supernet"
+	"tips/train"
+	"tips/weights"
+)
+
+// Judge counts the images that subnetworks of a run classify right.
+type Judge interface {
+	Accuracy(ctx context.Context, s supernet.Subnet) (correct, images int, t *weights.Statistics, err error)
+	On() string // "test", "held-out"
+	Close() error
+}
+
+// run is a training run: its recipe, and of the rest what was asked for.
+type run struct {
+	dir      string
+	recipe   *train.Recipe
+	network  *supernet.Network
+	weights  *weights.Set
+	frontier *frontier.Frontier
+	records  []train.Record
+}
+
+// openRun reads the recipe of a run.
+func openRun(dir string) (*run, error) {
+	r := &run{dir: dir}
+	var err error
+	if r.recipe, err = train.OpenRecipe(r.file(train.RecipeFile)); err != nil {
+		return nil, fmt.Errorf("%w; want the folder of a training run", err)
+	}
+	if r.recipe.Augment == nil {
+		return nil, fmt.Errorf("%s: no augment; want the recipe as the run wrote it", r.file(train.RecipeFile))
+	}
+	return r, nil
+}
+
+// openRuns reads the recipes of runs that are to stand beside each other, and of each
+// whatever read does. What is not worth reading is found out before anything long is
+// read.
+func openRuns(dirs []string, read ...func(*run) error) ([]*run, error) {
+	if len(dirs) == 0 {
+		return nil, usage{errors.New("no runs to compare; name the folders that 'tips train' wrote")}
+	}
+	var runs []*run
+	for _, dir := range dirs {
+		r, err := openRun(dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, other := range runs {
+			if err := comparable(other, r); err != nil {
+				return nil, err
+			}
+		}
+		runs = append(runs, r)
+	}
+	for _, r := range runs {
+		for _, f := range read {
+			if err := f(r); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return runs, nil
+}
+
+// file names a file of the run.
+func (r *run) file(name string) string { return filepath.Join(r.dir, name) }
+
+// readNetwork reads the network's description.
+func (r *run) readNetwork() error {
+	description, err := os.Open(r.file(train.NetworkFile))
+	if err != nil {
+		return err
+	}
+	defer description.Close()
+	if r.network, err = supernet.Read(description); err != nil {
+		return fmt.Errorf("%s: %w", description.Name(), err)
+	}
+	return nil
+}
+
+// readWeights reads the network and its weights, which a run has when it is over.
+func (r *run) readWeights() error {
+	if err := r.readNetwork(); err != nil {
+		return err
+	}
+	name := r.file(train.WeightsFile)
+	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("reproduce: %s is missing; a run has weights when it is over: go on with it by 'tips train'", name)
+	}
+	var err error
+	r.weights, err = weights.Open(name, r.network)
+	return err
+}
+
+// readMetrics reads what the run took down.
+func (r *run) readMetrics() error {
+	metrics, err := os.Open(r.file(train.MetricsFile))
+	if err != nil {
+		return err
+	}
+	defer metrics.Close()
+	if r.records, err = train.ReadMetrics(metrics); err != nil {
+		return fmt.Errorf("%s: %w", metrics.Name(), err)
+	}
+	return nil
+}
+
+// readFrontier reads the frontier in a file of the run's folder, which is to be that
+// of its weights.
+func (r *run) readFrontier(name string) error {
+	name = r.file(name)
+	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("reproduce: %s is missing; 'tips search %s' finds it", name, r.dir)
+	}
+	var err error
+	r.frontier, err = openFrontier(name, r.weights)
+	return err
+}
+
+// openFrontier reads a frontier that is to be that of some weights.
+func openFrontier(name string, set *weights.Set) (*frontier.Frontier, error) {
+	f, err := frontier.Open(name, set.Network)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.CheckWeights(set); err != nil {
+		return nil, fmt.Errorf("frontier %s: %w", name, err)
+	}
+	return f, nil
+}
+
+// comparable tells why two runs cannot stand beside each other: nothing but
+// method and seed may differ, where the data lies, and how a run is watched and
+// saved.
+func comparable(a, b *run) error {
+	if a.method() == b.method() && a.recipe.Seed == b.recipe.Seed {
+		return fmt.Errorf("%s and %s are both of %s with seed %d", a.dir, b.dir, a.method(), a.recipe.Seed)
+	}
+	if key, here, there := a.recipe.Differs(b.recipe, "method", "seed", "evaluate"); key != "" {
+		return fmt.Errorf("%s and %s differ in more than method and seed: %s is %s and %s; not to be compared", a.dir, b.dir, key, here, there)
+	}
+	return nil
+}
+
+// method is how a run is labelled: its method, and what is not as usual with it.
+func (r *run) method() string {
+	m := r.recipe.Method
+	label := m.Name
+	for _, part := range []struct {
+		unusual bool
+		text    string
+	}{
+		{m.Loss == "own", "own loss"},
+		{m.Factor != 0, fmt.Sprintf("factor %v", m.Factor)},
+		{m.Together, "together"},
+		{m.Analysis.Path != "", "path " + m.Analysis.Path},
+		{m.Analysis.PathNodes != 0, fmt.Sprintf("path of %d nodes", m.Analysis.PathNodes)},
+		{m.Analysis.Subnets != 0, fmt.Sprintf("analysis of %d", m.Analysis.Subnets)},
+		{m.Analysis.Lambda != 0, fmt.Sprintf("λ %v", m.Analysis.Lambda)},
+		{m.Analysis.Seed != 0, fmt.Sprintf("analysis seed %d", m.Analysis.Seed)},
+		{m.Analysis.Expected, "expected scores"},
+		{m.WorstUp, "worst up"},
+		{m.Subnet != "", m.Subnet},
+	} {
+		if part.unusual {
+			label += ", " + part.text
+		}
+	}
+	return label
+}
+
+// byMethod groups runs, methods in the order in which they first occur.
+func byMethod[R interface{ method() string }](runs []R) (methods []string, of map[string][]R) {
+	of = map[string][]R{}
+	for _, r := range runs {
+		m := r.method()
+		if of[m] == nil {
+			methods = append(methods, m)
+		}
+		of[m] = append(of[m], r)
+	}
+	return methods, of
+}
+
+// model is a network's name without its settings.
+func model(network string) string {
+	name, _, _ := strings.Cut(network, ":")
+	return name
+}
+
+// dataName is what a recipe's data is called in titles.
+func dataName(data string) string {
+	format, _, _ := strings.Cut(data, ":")
+	names := map[string]string{"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "fashion-mnist": "Fashion-MNIST", "mnist": "MNIST"}
+	if name, known := names[format]; known {
+		return name
+	}
+	return format
+}
+
+// spread is the mean and the deviation of a sample; that of one value is zero.
+func spread(x []float64) (mean, deviation float64) {
+	mean = stat.Mean(x, nil)
+	if len(x) > 1 {
+		deviation = stat.StdDev(x, nil)
+	}
+	return mean, deviation
+}
