@@ -111,6 +111,10 @@ var badCommands = map[string]map[badInput][]string{
 		missing: {"--depths 80 --draws 1 --paths 3 --out boot.png/x"}, truncated: {none + "no files"}, otherNetwork: {none + "no weights"},
 		otherWeights: {none + "no frontier"}, zero: {"--paths 0", "--draws 0", "--depths 0", "--path-nodes 0"}, noImage: {none + "no images"},
 	},
+	"reproduce fig4b": {
+		missing: {"nowhere", "run --out boot.png/x"}, truncated: {none + "a line that was cut off is what a kill leaves, and passed over"}, otherNetwork: {"run other"},
+		otherWeights: {none + "no frontier"}, zero: {""}, noImage: {"noimage.png", "pictures"},
+	},
 	"reproduce fig5": {
 		missing: {"--model nothing.json"}, truncated: {"--model cut-network.json"}, otherNetwork: {"--model ./run/weights.safetensors"},
 		otherWeights: {none + "no frontier"}, zero: {"--runs 0"}, noImage: {"--model ./noimage.png"},
@@ -129,6 +133,12 @@ var badCommands = map[string]map[badInput][]string{
 		otherNetwork: {"--weights run/weights.safetensors --model mobilenet_v2", "--weights other/weights.safetensors --frontier run/net.frontier"},
 		otherWeights: {"--weights same/weights.safetensors --frontier run/net.frontier", "--frontier run/net.frontier"},
 		zero:         {"--subnets 0", "--repetitions 0", "--threads 0"}, noImage: {none + "no images"},
+	},
+	"reproduce table1-cifar100": {
+		missing:      {"nowhere --at 1M", "run --at 1M --data folder:nowhere", "run --at 1M --out boot.png/x --calibration 8 --images 8"},
+		truncated:    {"cut --at 1M"},
+		otherNetwork: {"mixed --at 1M", "run other --at 1M", "run"}, otherWeights: {"exchanged --at 1M"},
+		zero: {"run --at 0", "run --at 1M --threads 0", "run --at 1M --images -1", "--at 1M"}, noImage: {"run --at 1M --data folder:classes", "noimage.png"},
 	},
 	"reproduce table3": {
 		missing:      {"nowhere", "run --frontier nothing", "run --weights nothing", "run --data folder:nowhere", "--weights run/weights.safetensors --frontier nothing"},

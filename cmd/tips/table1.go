@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"tips/judge"
+	"tips/reproduce"
+	"tips/search/cost"
+)
+
+func newTable1() *cobra.Command {
+	var out figureOutput
+	o := reproduce.Table1Options{FrontierFile: frontierFile}
+	var judging judgingFlags
+	var at string
+	cmd := &cobra.Command{
+		Use:   "table1-cifar100 RUN...",
+		Short: "Accuracy within budgets of MACs, by method, on CIFAR-100",
+		Long: `The CIFAR-100 parts of the paper's Tables 1 and 2: top-1 test accuracy within budgets
+of MACs (FLOPs in papers), mobilenet_v2 or resnet34, by training method, beside the
+paper's rows; for mobilenet_v2 trained by OFA, beside its table of one-shot NAS too.
+
+RUN is the folder of a finished training run in which 'tips search' has left a
+frontier. Runs of one network and recipe are compared, by method and seed; seeds of a
+method are averaged. Within each budget the subnetwork that is most accurate on the
+held-out images is taken, and judged by the test images, its batch norm re-estimated
+on training images. The smallest subnetworks are judged too, the network's and that of
+the method, if it never trains the former.
+
+Verdicts are kept in RUN/` + judgedFile + `: interrupted, the same command goes on.`,
+		Example: `  tips reproduce table1-cifar100 runs/cifar100-mobilenet_v2-*
+  tips reproduce table1-cifar100 runs/cifar100-resnet34-* --data cifar-100-binary --out figures
+  tips reproduce table1-cifar100 runs/quick-tips-1 runs/quick-joslim-1 --at 0.5M,1M,2M`,
+		Args: cobra.ArbitraryArgs,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := judging.check(); err != nil {
+				return err
+			}
+			o.Runs, o.At = args, nil
+			if at != "" {
+				for text := range strings.SplitSeq(at, ",") {
+					b, err := cost.ParseBudget(cost.MACsName+"<="+text, cost.MACs())
+					if err != nil {
+						return fmt.Errorf("--at: %w", err)
+					}
+					o.At = append(o.At, int64(b[0].Most))
+				}
+			}
+			stderr := cmd.ErrOrStderr()
+			o.Judge = func(run string) (reproduce.Judge, error) {
+				// Judging takes long: what cannot be written is found out before.
+				if err := os.MkdirAll(out.dir, 0o755); err != nil {
+					return nil, err
+				}
+				j := judging
+				j.run = run
+				return j.open(judge.Options{Test: true, Counts: true}, stderr)
+			}
+			bar := countBar(stderr, -1, "subnetworks")
+			o.Progress = func(done, total int) {
+				bar.ChangeMax(total)
+				_ = bar.Set(done)
+			}
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			f, err := reproduce.Table1(ctx, o)
+			_ = bar.Clear() // so that an error has a line of its own
+			if errors.Is(err, context.Canceled) {
+				return stopped{errors.New("table1-cifar100: interrupted; run the same command again to go on")}
+			}
+			return out.finish(cmd, f, err)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&at, "at", "", "budgets of MACs, as in 20M,30M (default those of the paper for the network)")
+	f.StringVar(&judging.data, "data", "", "the `DATA` of the runs, as 'tips train --data' takes it (default what their recipes say)")
+	f.IntVar(&judging.images, "images", 0, "test images to judge by, evenly chosen; 0 for all")
+	f.IntVar(&judging.calibration, "calibration", 0, "training images to re-estimate batch-norm statistics on (default as the runs' recipes)")
+	f.IntVar(&judging.threads, "threads", runtime.GOMAXPROCS(0), "threads; results do not depend on their number")
+	out.register(cmd)
+	return cmd
+}
+
+func newFig4b() *cobra.Command {
+	var out figureOutput
+	var o reproduce.Fig4bOptions
+	cmd := &cobra.Command{
+		Use:   "fig4b RUN...",
+		Short: "Convergence of training, by method",
+		Long: `Figure 4b and c: the training loss of the full network by epoch, for several methods
+in one picture. The paper draws it for mobilenet_v2 on ImageNet and Tiny-ImageNet; here
+it is of the network and the data of the runs, and labelled so.
+
+RUN is the folder of a training run, which need not be over; weights are not read.
+Seeds of a method are averaged. The CSV file has the metrics of all runs, a row an
+epoch, and what was judged after it: it is what to keep of a long metrics.jsonl.`,
+		Example: `  tips reproduce fig4b runs/cifar100-mobilenet_v2-*
+  tips reproduce fig4b runs/quick-tips-1 runs/quick-joslim-1 --time`,
+		Args: cobra.ArbitraryArgs,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Runs = args
+			f, err := reproduce.Fig4b(o)
+			return out.finish(cmd, f, err)
+		},
+	}
+	cmd.Flags().BoolVar(&o.Time, "time", false, "draw against the time that training took, not against epochs")
+	out.register(cmd)
+	return cmd
+}

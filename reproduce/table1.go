@@ -1,0 +1,288 @@
+package reproduce
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"tips/frontier"
+	"tips/supernet"
+	"tips/supernet/zoo"
+)
+
+// Table1Options say which runs are compared, and at which budgets.
+type Table1Options struct {
+	// Runs are folders of finished training runs of one network that were searched, by
+	// method and seed.
+	Runs         []string
+	FrontierFile string // what runs call their frontier
+
+	// Judge gives what counts the accuracies of a run's subnetworks by test images.
+	Judge func(run string) (Judge, error)
+
+	At []int64 // budgets in MACs; nil: those of the paper for this network
+
+	Progress func(done, total int) // in subnetworks to be judged; may be nil
+}
+
+// paperTable1 is what the paper reports for CIFAR-100, mean and deviation of three
+// runs: the upper parts of Tables 1 and 2, with the deviations of its appendix.
+var paperTable1 = []paperTable{
+	{"mobilenet_v2:width=1.4,data=cifar100", []int64{20e6, 30e6, 35e6, 40e6, 45e6, 50e6}, []paperRow{
+		{"us-nets", "US-Nets", []float64{61.5, 62.9, 64.8, 65.5, 65.6, 66.5}, []float64{0.4, 0.6, 0.3, 0.3, 0.1, 0.1}},
+		{"joslim", "Joslim", []float64{62.0, 62.7, 63.1, 63.7, 64.1, 65.0}, []float64{0.4, 0.4, 0.3, 0.2, 0.3, 0.2}},
+		{"ds-net", "DS-Net", []float64{61.8, 63.8, 64.8, 65.3, 65.5, 66.7}, []float64{0.6, 0.3, 0.2, 0.2, 0.3, 0.2}},
+		{"tips", "TIPS", []float64{66.4, 66.9, 67.0, 67.6, 67.7, 68.2}, []float64{0.5, 0.1, 0.1, 0.3, 0.1, 0.3}},
+	}},
+	{"resnet34:data=cifar100", []int64{120e6, 180e6, 200e6, 220e6, 240e6, 260e6}, []paperRow{
+		{"us-nets", "US-Nets", []float64{63.1, 63.9, 64.4, 64.8, 65.0, 65.4}, []float64{0.2, 0.1, 0.3, 0.2, 0.1, 0.1}},
+		{"joslim", "Joslim", []float64{65.8, 66.2, 66.7, 67.0, 67.3, 67.4}, []float64{0.1, 0.3, 0.4, 0.2, 0.4, 0.4}},
+		{"ds-net", "DS-Net", []float64{64.4, 65.9, 66.2, 66.4, 66.5, 66.6}, []float64{0.3, 0.1, 0.3, 0.1, 0.3, 0.1}},
+		{"tips", "TIPS", []float64{67.3, 67.4, 67.8, 67.9, 68.1, 68.2}, []float64{0.1, 0.2, 0.2, 0.3, 0.2, 0.3}},
+	}},
+}
+
+// paperOneShot is the paper's table of one-shot NAS, which it has for mobilenet_v2 on
+// ImageNet alone.
+var paperOneShot = paperTable{"mobilenet_v2:width=1.4", []int64{260e6, 320e6, 400e6, 450e6, 500e6, 600e6}, []paperRow{
+	{"ofa", "OFA", []float64{70.4, 71.4, 72.3, 72.8, 73.4, 74.0}, nil},
+	{"tips", "TIPS", []float64{71.8, 73.2, 73.6, 74.0, 74.3, 74.7}, nil},
+}}
+
+// paperTable is a table of the paper: accuracies by budget.
+type paperTable struct {
+	network string
+	budgets []int64 // MACs
+	rows    []paperRow
+}
+
+type paperRow struct {
+	method, name        string    // ours, the paper's
+	accuracy, deviation []float64 // %
+}
+
+// row is that of a method, nil if there is none.
+func (t *paperTable) row(method string) *paperRow {
+	for i := range t.rows {
+		if t.rows[i].method == method {
+			return &t.rows[i]
+		}
+	}
+	return nil
+}
+
+// at is where a budget stands, -1 if the paper has another.
+func (t *paperTable) at(budget int64) int { return slices.Index(t.budgets, budget) }
+
+// paperOf finds the table of a network: of the same model at the same cost, whatever
+// may be left out of it. It has no rows if there is none.
+func paperOf(n *supernet.Network) (paperTable, error) {
+	for _, t := range paperTable1 {
+		same, err := zoo.New(t.network)
+		if err != nil {
+			return paperTable{}, err
+		}
+		if model(n.Name()) == model(t.network) && n.Full().Costs() == same.Full().Costs() {
+			return t, nil
+		}
+	}
+	return paperTable{}, nil
+}
+
+// table1Run is a run and its subnetworks that are in the table.
+type table1Run struct {
+	*run
+	cells         []*table1Cell // by budget; nil: nothing on its frontier is that cheap
+	smallest, own *table1Cell   // the network's smallest, and the method's; the latter nil where it is the same
+}
+
+// table1Cell is a subnetwork in the table.
+type table1Cell struct {
+	choice string         // why it is there
+	budget int64          // 0: none
+	chosen frontier.Point // as the frontier has it; without accuracy where it chose nothing
+	tested frontier.Point // by test images
+}
+
+// Why a subnetwork is in the table.
+const (
+	bestWithin  = "best within budget"
+	allSmallest = "smallest"
+	ownSmallest = "own smallest"
+)
+
+// Table1 is the form of the paper's Tables 1 and 2 for CIFAR-100: for every budget of
+// MACs, the most accurate subnetwork of each run's frontier by held-out images, and
+// its accuracy by test images; mean and deviation over the seeds of a method.
+func Table1(ctx context.Context, o Table1Options) (Figure, error) {
+	frontiers := func(r *run) error { return r.readFrontier(o.FrontierFile) }
+	opened, err := openRuns(o.Runs, (*run).readWeights, frontiers, (*run).checkHeldOut)
+	if err != nil {
+		return Figure{}, err
+	}
+	n := opened[0].network
+	paper, err := paperOf(n)
+	if err != nil {
+		return Figure{}, err
+	}
+	budgets := o.At
+	if len(budgets) == 0 {
+		if budgets = paper.budgets; len(budgets) == 0 {
+			return Figure{}, usage{fmt.Errorf("%s is of %s, which the paper's tables for CIFAR-100 do not have; want %s or %s, or budgets of your own with --at",
+				opened[0].dir, n.Name(), paperTable1[0].network, paperTable1[1].network)}
+		}
+	}
+	var runs []*table1Run
+	for _, r := range opened {
+		t := &table1Run{run: r}
+		if err := t.choose(budgets); err != nil {
+			return Figure{}, fmt.Errorf("%s: %w", r.dir, err)
+		}
+		runs = append(runs, t)
+	}
+	if err := table1Judge(ctx, runs, o); err != nil {
+		return Figure{}, err
+	}
+	return table1Figure(runs, budgets, paper), nil
+}
+
+// checkHeldOut refuses a frontier that test images may have chosen.
+func (r *run) checkHeldOut() error {
+	kept := r.recipe.Holdout
+	if kept == 0 {
+		return fmt.Errorf("%s kept no images back from training: its frontier was chosen by test images, by which it is to be judged; train with --set holdout=5000", r.dir)
+	}
+	for _, p := range r.frontier.Points {
+		if p.Images > kept || p.Images == 0 {
+			return fmt.Errorf("the frontier of %s was chosen by %s, and the run kept %d back; 'tips search %s --fresh' chooses by these", r.dir, plural(p.Images, "image"), kept, r.dir)
+		}
+	}
+	return nil
+}
+
+// choose takes the most accurate point of the frontier within each budget, the
+// cheapest of equals, and the smallest subnetworks.
+func (r *table1Run) choose(budgets []int64) error {
+	for _, budget := range budgets {
+		var best *frontier.Point
+		for i, p := range r.frontier.Points {
+			if p.Costs.MACs > budget {
+				continue
+			}
+			if best == nil || p.Accuracy > best.Accuracy || p.Accuracy == best.Accuracy && p.Costs.MACs < best.Costs.MACs {
+				best = &r.frontier.Points[i]
+			}
+		}
+		if best == nil {
+			r.cells = append(r.cells, nil)
+			continue
+		}
+		r.cells = append(r.cells, &table1Cell{choice: bestWithin, budget: budget, chosen: *best})
+	}
+	at := func(choice string, s supernet.Subnet) (*table1Cell, error) {
+		v, err := r.network.View(s, r.network.Input())
+		if err != nil {
+			return nil, err
+		}
+		return &table1Cell{choice: choice, chosen: frontier.Point{Subnet: s, Costs: frontier.CostsOf(v.Costs())}}, nil
+	}
+	own, another, err := r.recipe.OwnSmallest(r.network)
+	if err != nil {
+		return err
+	}
+	if r.smallest, err = at(allSmallest, r.network.Smallest()); err != nil || !another {
+		return err
+	}
+	r.own, err = at(ownSmallest, own)
+	return err
+}
+
+// all are the subnetworks in the table, those for budgets first.
+func (r *table1Run) all() []*table1Cell {
+	var list []*table1Cell
+	for _, c := range append(slices.Clone(r.cells), r.smallest, r.own) {
+		if c != nil {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// table1Judge judges the subnetworks of all runs by test images.
+func table1Judge(ctx context.Context, runs []*table1Run, o Table1Options) error {
+	total, done := 0, 0
+	for _, r := range runs {
+		total += len(r.all())
+	}
+	for _, r := range runs {
+		if err := r.judge(ctx, o, func() {
+			if done++; o.Progress != nil {
+				o.Progress(done, total)
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *table1Run) judge(ctx context.Context, o Table1Options, judged func()) error {
+	j, err := o.Judge(r.dir)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	if j.On() != "test" {
+		return fmt.Errorf("reproduce: %s is judged by %s images; want test", r.dir, j.On())
+	}
+	known := map[supernet.Subnet]frontier.Point{}
+	for _, c := range r.all() {
+		p, ok := known[c.chosen.Subnet]
+		if !ok {
+			correct, images, _, err := j.Accuracy(ctx, c.chosen.Subnet)
+			if err != nil {
+				return err
+			}
+			p = frontier.Judged(c.chosen.Subnet, correct, images, c.chosen.Costs, nil)
+			known[c.chosen.Subnet] = p
+		}
+		c.tested = p
+		judged()
+	}
+	return nil
+}
+
+// estimate is an accuracy of a method, in %.
+type estimate struct {
+	mean      float64
+	deviation float64 // over the runs; of one, the error of counting
+	err       float64 // standard error of the mean
+	runs      int     // 0: there is nothing
+}
+
+// estimateOf takes the mean of runs. Its error is by their deviation, and not less
+// than that of counting images: two runs may agree by chance.
+func estimateOf(cells []*table1Cell) estimate {
+	var values []float64
+	counting := 0.0
+	for _, c := range cells {
+		if c == nil {
+			return estimate{}
+		}
+		values = append(values, 100*c.tested.Accuracy)
+		counting += 100 * c.tested.Error() / float64(len(cells))
+	}
+	e := estimate{runs: len(cells)}
+	e.mean, e.deviation = spread(values)
+	e.err = max(e.deviation, counting) / math.Sqrt(float64(e.runs))
+	if e.runs == 1 {
+		e.deviation = counting
+	}
+	return e
+}
+
+// minus is a difference and its error.
+func (e estimate) minus(other estimate) (difference, err float64) {
+	return e.mean - other.mean, math.Hypot(e.err, other.err)
+}

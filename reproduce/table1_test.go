@@ -1,0 +1,298 @@
+package reproduce
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tips/frontier"
+	"tips/supernet"
+	"tips/supernet/zoo"
+	"tips/train"
+	"tips/weights"
+)
+
+const table1Network = "resnet_small:width=16,data=fashion-mnist,size=8,divisor=2"
+
+// table1Recipe is what madeUp writes, but for method and seed.
+const table1Recipe = `version: 1
+name: test
+network: %s
+data: synthetic:train=64,test=32
+holdout: %d
+epochs: 3
+batch: 32
+seed: %d
+method: {name: %s}
+sgd: {rate: %v}
+augment: {}
+`
+
+// made are the parts of a run that tests change.
+type made struct {
+	network, method, frontier string // the last: the file to write it to; "": none
+	seed, holdout, images     int
+	rate                      float64
+	heldOut                   []float64 // accuracies of the frontier, in rising order of cost
+}
+
+// madeUp writes a run that nobody trained: random weights, and a frontier of uniform
+// widths, cheapest first, with made-up accuracies.
+func madeUp(t *testing.T, m made) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), fmt.Sprint(m.method, m.seed))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	n, err := zoo.New(m.network)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := weights.Random(n, uint64(m.seed))
+	var description, recipe, tensors bytes.Buffer
+	recipe.WriteString(fmt.Sprintf(table1Recipe, m.network, m.holdout, m.seed, m.method, m.rate))
+	if err := errors.Join(n.Write(&description), set.Write(&tensors)); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]*bytes.Buffer{train.RecipeFile: &recipe, train.NetworkFile: &description, train.WeightsFile: &tensors} {
+		if err := os.WriteFile(filepath.Join(dir, name), text.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m.frontier == "" {
+		return dir
+	}
+	f := &frontier.Frontier{Network: n, Weights: set.Hash(), Input: n.Input(), By: []frontier.Kind{frontier.MACs}}
+	for i, accuracy := range m.heldOut {
+		s, err := n.Uniform(0.5 + 0.5*float64(i)/float64(len(m.heldOut)-1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := n.View(s, n.Input())
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Points = append(f.Points, frontier.Judged(s, int(accuracy*float64(m.images)+0.5), m.images, frontier.CostsOf(v.Costs()), nil))
+	}
+	if err := f.Save(filepath.Join(dir, m.frontier)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// madeUpJudge knows test accuracies by run and cost: the more MACs, the fewer right
+// answers, so that what held-out images choose is not what test images would.
+type madeUpJudge struct {
+	network *supernet.Network
+	plus    int
+	on      string
+}
+
+func (j madeUpJudge) Accuracy(_ context.Context, s supernet.Subnet) (int, int, *weights.Statistics, error) {
+	v, err := j.network.View(s, j.network.Input())
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	full := j.network.Full().Costs().MACs
+	return 900 + j.plus - int(100*v.Costs().MACs/full), 1000, nil, nil
+}
+func (j madeUpJudge) On() string { return j.on }
+func (madeUpJudge) Close() error { return nil }
+
+func TestTable1(t *testing.T) {
+	n, err := zoo.New(table1Network)
+	if err != nil {
+		t.Fatal(err)
+	}
+	usual := made{network: table1Network, method: "tips", frontier: "net.frontier", seed: 1, holdout: 32, images: 20, rate: 0.05, heldOut: []float64{0.5, 0.6, 0.7}}
+	with := func(change func(*made)) string {
+		m := usual
+		change(&m)
+		return madeUp(t, m)
+	}
+	runs := []string{
+		with(func(m *made) {}),
+		with(func(m *made) { m.seed = 2 }),
+		with(func(m *made) { m.method = "us-nets" }),
+		with(func(m *made) { m.method, m.heldOut = "ofa", []float64{0.5, 0.6} }), // its cheapest is the same
+	}
+	plus := map[string]int{runs[0]: 20, runs[1]: 40, runs[2]: 10}
+	var at []int64 // budgets: below all, at the cheapest, just below the full network, above it
+	half, err := n.Uniform(0.5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := n.View(half, n.Input())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cheapest, full := v.Costs().MACs, n.Full().Costs().MACs
+	at = []int64{cheapest - 1, cheapest, full - 1, 2 * full}
+	var progress []int
+	o := Table1Options{
+		Runs: runs, FrontierFile: "net.frontier", At: at,
+		Judge:    func(run string) (Judge, error) { return madeUpJudge{n, plus[run], "test"}, nil },
+		Progress: func(done, total int) { progress = append(progress, done, total) },
+	}
+	f, err := Table1(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "testdata/table1.csv", csvOf(t, f))
+	golden(t, "testdata/table1.txt", textOf(f))
+	if f.Name != "table1-synthetic-resnet_small" {
+		t.Errorf("it is called %s", f.Name)
+	}
+	if want := 2*(3+2) + 2*(3+1); progress[len(progress)-2] != want || progress[len(progress)-1] != want {
+		t.Errorf("%v of %v judged; want %d", progress[len(progress)-2], progress[len(progress)-1], want)
+	}
+	// By held-out images the widest is best and by test images the narrowest: the first
+	// choose, the second are told.
+	for _, row := range f.Rows {
+		if row[2] == bestWithin && row[0] == "tips" && row[3] == fmt.Sprint(2*full) && (row[4] != "full" || row[7] != "0.7" || row[9] != map[string]string{"1": "0.82", "2": "0.84"}[row[1]]) {
+			t.Errorf("above the full network's cost there is %v", row)
+		}
+	}
+	if len(f.Chart.Series) != 3 || len(f.Chart.Series[0].X) != 3 || f.Chart.Series[0].Y[2] != 83 || math.Abs(f.Chart.Series[0].Deviation[2]-math.Sqrt2) > 1e-9 {
+		t.Errorf("drawn is %+v", f.Chart.Series)
+	}
+
+	for name, c := range map[string]struct {
+		runs  []string
+		judge string
+		at    []int64
+		usage bool
+		want  string
+	}{
+		"none":          {nil, "test", at, true, "no runs to compare"},
+		"no paper":      {runs, "test", nil, true, "which the paper's tables for CIFAR-100 do not have; want mobilenet_v2:width=1.4,data=cifar100 or resnet34:data=cifar100, or budgets of your own with --at"},
+		"twice":         {[]string{runs[0], runs[0]}, "test", at, false, "are both of tips with seed 1"},
+		"no frontier":   {[]string{with(func(m *made) { m.frontier = "" })}, "test", at, false, "net.frontier is missing; 'tips search "},
+		"other rate":    {[]string{runs[0], with(func(m *made) { m.method, m.rate = "us-nets", 0.1 })}, "test", at, false, "differ in more than method and seed: sgd.rate is 0.05 and 0.1; not to be compared"},
+		"other network": {[]string{runs[0], with(func(m *made) { m.method, m.network = "us-nets", table1Network+",min=0.3" })}, "test", at, false, "differ in more than method and seed: network is " + table1Network},
+		"no held-out":   {[]string{with(func(m *made) { m.holdout = 0 })}, "test", at, false, "kept no images back from training"},
+		"too many":      {[]string{with(func(m *made) { m.images = 40 })}, "test", at, false, "was chosen by 40 images, and the run kept 32 back"},
+		"wrong images":  {runs[:1], "held-out", at, false, "is judged by held-out images; want test"},
+		"nowhere":       {[]string{"nowhere"}, "test", at, false, "want the folder of a training run"},
+	} {
+		bad := o
+		bad.Runs, bad.At = c.runs, c.at
+		bad.Judge = func(string) (Judge, error) { return madeUpJudge{n, 0, c.judge}, nil }
+		_, err := Table1(context.Background(), bad)
+		if err == nil || !strings.Contains(err.Error(), c.want) || IsUsage(err) != c.usage {
+			t.Errorf("%s: %v; want %q", name, err, c.want)
+		}
+	}
+	failing := errors.New("no judge today")
+	o.Judge = func(string) (Judge, error) { return nil, failing }
+	if _, err := Table1(context.Background(), o); !errors.Is(err, failing) {
+		t.Errorf("a judge that fails: %v", err)
+	}
+}
+
+// TestPaperTable1: the paper's tables are found by their networks, whatever range
+// widths have, and stand beside what was measured.
+func TestPaperTable1(t *testing.T) {
+	for name, want := range map[string]int64{
+		"mobilenet_v2:width=1.4,data=cifar100": 20e6, "mobilenet_v2:width=1.4,data=cifar100,min=0.25": 20e6, "resnet34:data=cifar100": 120e6,
+		"mobilenet_v2:data=cifar100": 0, "resnet18:data=cifar100": 0, "mobilenet_v2:width=1.4": 0,
+	} {
+		n, err := zoo.New(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table, err := paperOf(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == 0 && table.budgets != nil || want > 0 && (len(table.budgets) != 6 || table.budgets[0] != want) {
+			t.Errorf("%s: budgets %v", name, table.budgets)
+		}
+	}
+	for _, table := range append(paperTable1, paperOneShot) {
+		ours := table.row("tips")
+		for _, r := range table.rows {
+			if len(r.accuracy) != len(table.budgets) || r.deviation != nil && len(r.deviation) != len(table.budgets) {
+				t.Errorf("%s: %s has %d accuracies", table.network, r.name, len(r.accuracy))
+			}
+			for i := range r.accuracy {
+				if r.method != "tips" && r.accuracy[i] >= ours.accuracy[i] {
+					t.Errorf("%s: %s is not behind TIPS at %d, as the paper has it", table.network, r.name, table.budgets[i])
+				}
+			}
+		}
+	}
+}
+
+// TestTable1Findings: leads, orders and what is beyond error, of made-up estimates.
+func TestTable1Findings(t *testing.T) {
+	paper := paperTable1[0]
+	method := func(name string, means ...float64) *table1Method {
+		m := &table1Method{name: name}
+		for _, mean := range means {
+			m.at = append(m.at, estimate{mean, 0.2, 0.1, 2})
+		}
+		return m
+	}
+	table := &table1{budgets: paper.budgets, paper: paper, methods: []*table1Method{
+		method("tips", 60, 61, 62, 63, 64, 65), method("us-nets", 60.1, 60, 60, 60, 60, 60), method("joslim", 62, 60, 60, 60, 60, 60), method("ofa", 61, 60, 60, 60, 60, 60),
+	}}
+	n, err := zoo.New("mobilenet_v2:width=1.4,data=cifar100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table.runs = []*table1Run{{run: &run{network: n}}}
+	golden(t, "testdata/table1-findings.txt", textOf(Figure{Findings: table.findings(), Table: table.lines()}))
+}
+
+// golden compares a text with a file, or writes it where TIPS_UPDATE is set.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	if os.Getenv("TIPS_UPDATE") != "" {
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (TIPS_UPDATE=1 writes it anew):\n%s", name, diff)
+	}
+}
+
+func csvOf(t *testing.T, f Figure) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := f.WriteCSV(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// textOf is what a figure says to people.
+func textOf(f Figure) string {
+	var b strings.Builder
+	for _, row := range f.Table {
+		fmt.Fprintln(&b, strings.Join(row, " | "))
+	}
+	for _, finding := range f.Findings {
+		fmt.Fprintf(&b, "%v: %s: %s\n", finding.Holds, finding.Claim, finding.Measured)
+	}
+	for _, r := range f.Remarks {
+		if at := strings.Index(r, string(filepath.Separator)); at == 0 { // the folder of a test
+			r = "…/" + filepath.Base(r[:strings.Index(r, ":")]) + r[strings.Index(r, ":"):]
+		}
+		fmt.Fprintln(&b, r)
+	}
+	return b.String()
+}
