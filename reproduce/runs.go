@@ -31,6 +31,7 @@ type run struct {
 	weights  *weights.Set
 	frontier *frontier.Frontier
 	records  []train.Record
+	tested   tested // what was kept instead of weights; nil: the weights are there
 }
 
 // openRun reads the recipe of a run.
@@ -120,14 +121,18 @@ func (r *run) readMetrics() error {
 }
 
 // readFrontier reads the frontier in a file of the run's folder, which is to be that
-// of its weights.
+// of its weights, where it has any.
 func (r *run) readFrontier(name string) error {
 	name = r.file(name)
 	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("reproduce: %s is missing; 'tips search %s' finds it", name, r.dir)
 	}
 	var err error
-	r.frontier, err = openFrontier(name, r.weights)
+	if r.tested != nil {
+		r.frontier, err = frontier.Open(name, r.network)
+	} else {
+		r.frontier, err = openFrontier(name, r.weights)
+	}
 	return err
 }
 

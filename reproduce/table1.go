@@ -1,9 +1,11 @@
 package reproduce
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 
 	"tips/frontier"
@@ -22,6 +24,10 @@ type Table1Options struct {
 	Judge func(run string) (Judge, error)
 
 	At []int64 // budgets in MACs; nil: those of the paper for this network
+
+	// Keep is a folder that gets a folder for each run, of the same name, with all but its
+	// weights; "": none. Runs may be such folders.
+	Keep string
 
 	Progress func(done, total int) // in subnetworks to be judged; may be nil
 }
@@ -117,9 +123,14 @@ const (
 // its accuracy by test images; mean and deviation over the seeds of a method.
 func Table1(ctx context.Context, o Table1Options) (Figure, error) {
 	frontiers := func(r *run) error { return r.readFrontier(o.FrontierFile) }
-	opened, err := openRuns(o.Runs, (*run).readWeights, frontiers, (*run).checkHeldOut)
+	opened, err := openRuns(o.Runs, (*run).readWeightsOrKept, frontiers, (*run).checkHeldOut)
 	if err != nil {
 		return Figure{}, err
+	}
+	if o.Keep != "" {
+		if err := keepable(opened, o.Keep); err != nil {
+			return Figure{}, err
+		}
 	}
 	n := opened[0].network
 	paper, err := paperOf(n)
@@ -144,7 +155,58 @@ func Table1(ctx context.Context, o Table1Options) (Figure, error) {
 	if err := table1Judge(ctx, runs, o); err != nil {
 		return Figure{}, err
 	}
+	if o.Keep != "" {
+		for _, r := range runs {
+			if err := r.keep(o); err != nil {
+				return Figure{}, fmt.Errorf("keeping %s: %w", r.dir, err)
+			}
+		}
+	}
 	return table1Figure(runs, budgets, paper), nil
+}
+
+// readWeightsOrKept reads what there is.
+func (r *run) readWeightsOrKept() error {
+	if kept, err := r.readKept(); kept || err != nil {
+		return err
+	}
+	return r.readWeights()
+}
+
+// keepable reads the metrics of runs that are to be kept, and refuses runs that would
+// take each other's place.
+func keepable(runs []*run, dir string) error {
+	names := map[string]string{}
+	for _, r := range runs {
+		name := filepath.Base(filepath.Clean(r.dir))
+		if other, taken := names[name]; taken {
+			return fmt.Errorf("%s and %s would both be kept as %s", other, r.dir, filepath.Join(dir, name))
+		}
+		names[name] = r.dir
+		if err := r.readMetrics(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *table1Run) keep(o Table1Options) error {
+	var points []frontier.Point
+	for _, c := range r.all() {
+		points = append(points, c.tested)
+	}
+	// What was kept before may know more.
+	for s, v := range r.tested {
+		view, err := r.network.View(s, r.network.Input())
+		if err != nil {
+			return err
+		}
+		points = append(points, frontier.Judged(s, v.correct, v.images, frontier.CostsOf(view.Costs()), nil))
+	}
+	slices.SortStableFunc(points, func(a, b frontier.Point) int {
+		return cmp.Or(cmp.Compare(a.Costs.MACs, b.Costs.MACs), cmp.Compare(a.Subnet.String(), b.Subnet.String()))
+	})
+	return r.run.keep(filepath.Join(o.Keep, filepath.Base(filepath.Clean(r.dir))), o.FrontierFile, points)
 }
 
 // checkHeldOut refuses a frontier that test images may have chosen.
@@ -228,9 +290,12 @@ func table1Judge(ctx context.Context, runs []*table1Run, o Table1Options) error 
 }
 
 func (r *table1Run) judge(ctx context.Context, o Table1Options, judged func()) error {
-	j, err := o.Judge(r.dir)
-	if err != nil {
-		return err
+	var j Judge = keptJudge{r.run}
+	if r.tested == nil {
+		var err error
+		if j, err = o.Judge(r.dir); err != nil {
+			return err
+		}
 	}
 	defer j.Close()
 	if j.On() != "test" {

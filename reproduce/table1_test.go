@@ -165,6 +165,52 @@ func TestTable1(t *testing.T) {
 		t.Errorf("drawn is %+v", f.Chart.Series)
 	}
 
+	// Kept without weights they give the same table, and can be kept again.
+	for _, dir := range runs {
+		if err := os.WriteFile(filepath.Join(dir, train.MetricsFile), []byte("{\"step\":{\"number\":0,\"epoch\":0,\"rate\":1,\"loss\":2,\"norm\":3,\"lessons\":null,\"seconds\":1}}\n{\"epoch\":{\"number\":1,\"steps\":1,\"loss\":2,\"label\":1,\"accuracy\":0.5,\"seconds\":1}}\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keeping := o
+	for range 2 {
+		keeping.Keep = t.TempDir()
+		if f, err = Table1(context.Background(), keeping); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, "testdata/table1.csv", csvOf(t, f))
+		keeping.Runs = nil
+		for _, dir := range runs {
+			kept := filepath.Join(keeping.Keep, filepath.Base(dir))
+			keeping.Runs = append(keeping.Runs, kept)
+			if _, err := os.Stat(filepath.Join(kept, train.WeightsFile)); err == nil {
+				t.Errorf("%s has weights", kept)
+			}
+		}
+		keeping.Judge = nil
+		if f, err := Fig4b(Fig4bOptions{Runs: keeping.Runs}); err != nil || len(f.Rows) != len(runs) {
+			t.Errorf("figure of runs that were kept: %v; %d rows", err, len(f.Rows))
+		}
+	}
+	keeping.At = []int64{(cheapest + full) / 2}
+	if _, err := Table1(context.Background(), keeping); err != nil { // what is best there, the others had judged
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(keeping.Runs[0], testedFile), []byte("subnetwork,macs,correct,images\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Table1(context.Background(), keeping); err == nil || !strings.Contains(err.Error(), "has no verdict on") {
+		t.Errorf("without verdicts: %v", err)
+	}
+	twice := o
+	twice.Keep, twice.Runs = t.TempDir(), []string{runs[0], with(func(m *made) { m.method = "us-nets" })}
+	if err := os.Rename(twice.Runs[1], filepath.Join(filepath.Dir(twice.Runs[1]), filepath.Base(runs[0]))); err != nil {
+		t.Fatal(err)
+	}
+	twice.Runs[1] = filepath.Join(filepath.Dir(twice.Runs[1]), filepath.Base(runs[0]))
+	if _, err := Table1(context.Background(), twice); err == nil || !strings.Contains(err.Error(), "would both be kept as") {
+		t.Errorf("two runs of one name: %v", err)
+	}
+
 	for name, c := range map[string]struct {
 		runs  []string
 		judge string
@@ -251,6 +297,30 @@ func TestTable1Findings(t *testing.T) {
 	}
 	table.runs = []*table1Run{{run: &run{network: n}}}
 	golden(t, "testdata/table1-findings.txt", textOf(Figure{Findings: table.findings(), Table: table.lines()}))
+}
+
+// FuzzTested: whatever a file of verdicts holds is refused, or makes sense.
+func FuzzTested(f *testing.F) {
+	n, err := zoo.New(table1Network)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add("subnetwork,macs,correct,images\nfull,93856,5,10\nsmallest,14096,5,10\n")
+	for _, bad := range []string{"", "a,b,c,d\n", "subnetwork,macs,correct,images\nfull,1,5,10\n", "subnetwork,macs,correct,images\nfull,93856,11,10\n", "subnetwork,macs,correct,images\nfull,93856,0,0\n",
+		"subnetwork,macs,correct,images\nfull,93856,-1,1\n", "subnetwork,macs,correct,images\nfull,93856,1,2\nfull,93856,1,2\n", "subnetwork,macs,correct,images\nnothing,1,2,3\n", "subnetwork,macs,correct,images\nfull,93856\n"} {
+		if _, err := readTested(strings.NewReader(bad), n); err == nil {
+			f.Errorf("%q was read", bad)
+		}
+		f.Add(bad)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		list, err := readTested(strings.NewReader(text), n)
+		for s, v := range list {
+			if err != nil || n.Check(s) != nil || v.correct < 0 || v.correct > v.images || v.images < 1 {
+				t.Errorf("%v: %v of %v (%v)", s, v.correct, v.images, err)
+			}
+		}
+	})
 }
 
 // golden compares a text with a file, or writes it where TIPS_UPDATE is set.

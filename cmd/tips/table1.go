@@ -36,7 +36,11 @@ held-out images is taken, and judged by the test images, its batch norm re-estim
 on training images. The smallest subnetworks are judged too, the network's and that of
 the method, if it never trains the former.
 
-Verdicts are kept in RUN/` + judgedFile + `: interrupted, the same command goes on.`,
+Verdicts are kept in RUN/` + judgedFile + `: interrupted, the same command goes on.
+
+--keep writes each run without its weights to a folder: recipe, network, metrics of
+epochs, frontier and verdicts, some 100 KB. Such a folder can stand for the run here and
+in fig4b, so that tables can be checked and added to when the weights are gone.`,
 		Example: `  tips reproduce table1-cifar100 runs/cifar100-mobilenet_v2-*
   tips reproduce table1-cifar100 runs/cifar100-resnet34-* --data cifar-100-binary --out figures
   tips reproduce table1-cifar100 runs/quick-tips-1 runs/quick-joslim-1 --at 0.5M,1M,2M`,
@@ -85,10 +89,12 @@ Verdicts are kept in RUN/` + judgedFile + `: interrupted, the same command goes 
 	}
 	f := cmd.Flags()
 	f.StringVar(&at, "at", "", "budgets of MACs, as in 20M,30M (default those of the paper for the network)")
+	f.StringVar(&o.Keep, "keep", "", "`folder` that gets the runs, without their weights")
 	f.StringVar(&judging.data, "data", "", "the `DATA` of the runs, as 'tips train --data' takes it (default what their recipes say)")
 	f.IntVar(&judging.images, "images", 0, "test images to judge by, evenly chosen; 0 for all")
 	f.IntVar(&judging.calibration, "calibration", 0, "training images to re-estimate batch-norm statistics on (default as the runs' recipes)")
 	f.IntVar(&judging.threads, "threads", runtime.GOMAXPROCS(0), "threads; results do not depend on their number")
+	_ = cmd.MarkFlagDirname("keep")
 	out.register(cmd)
 	return cmd
 }
