@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
+	"time"
 
 	"tips/frontier"
 	"tips/supernet"
@@ -60,6 +62,7 @@ type Judge struct {
 	cache *cache // nil: there is none
 	known map[supernet.Subnet]record
 	going map[supernet.Subnet]chan struct{} // judged right now; closed afterwards
+	queue []*waiting                        // claimed one by one, for an examiner that takes one call at a time
 	kept  int64                             // bytes of statistics in known
 }
 
@@ -133,7 +136,8 @@ func (j *Judge) Accuracy(ctx context.Context, s supernet.Subnet) (correct, image
 	return v.Correct, v.Images, v.Statistics, err
 }
 
-// Judge judges a subnetwork. Several calls at once share the judge's threads.
+// Judge judges a subnetwork. Several calls at once share the judge's threads; an
+// examiner that takes one call at a time is given all that wait together.
 func (j *Judge) Judge(ctx context.Context, s supernet.Subnet) (Verdict, error) {
 	if err := j.Network().Check(s); err != nil {
 		return Verdict{}, err
@@ -144,7 +148,14 @@ func (j *Judge) Judge(ctx context.Context, s supernet.Subnet) (Verdict, error) {
 			return v, err
 		}
 		if wait == nil {
-			break
+			v, err := j.one(ctx, s)
+			if errors.Is(err, errGivenUp) && ctx.Err() == nil {
+				continue // who was at it has; we have not
+			}
+			if err != nil && ctx.Err() != nil {
+				err = ctx.Err()
+			}
+			return v, err
 		}
 		select {
 		case <-wait: // by somebody who may have given up
@@ -152,11 +163,100 @@ func (j *Judge) Judge(ctx context.Context, s supernet.Subnet) (Verdict, error) {
 			return Verdict{}, ctx.Err()
 		}
 	}
-	list, err := j.examine(ctx, []supernet.Subnet{s})
-	if err != nil {
-		return Verdict{}, err
+}
+
+// waiting is a subnetwork in the queue.
+type waiting struct {
+	subnet   supernet.Subnet
+	answered chan struct{} // closed when one of these is there:
+	verdict  Verdict
+	err      error
+}
+
+// gather is how long the first in a queue waits for others: nothing beside what an
+// examination takes, and enough for a search to ask for all that it wants at once.
+const gather = 2 * time.Millisecond
+
+// errGivenUp is an examination that ended because the context of one of those who wait
+// for it did.
+var errGivenUp = errors.New("judge: given up")
+
+// one judges a subnetwork that the caller has claimed.
+func (j *Judge) one(ctx context.Context, s supernet.Subnet) (Verdict, error) {
+	if j.turn == nil {
+		list, err := j.examine(ctx, []supernet.Subnet{s})
+		if err != nil {
+			return Verdict{}, err
+		}
+		return list[0], nil
 	}
-	return list[0], nil
+	w := &waiting{subnet: s, answered: make(chan struct{})}
+	j.mu.Lock()
+	j.queue = append(j.queue, w)
+	j.mu.Unlock()
+	for {
+		select {
+		case <-w.answered:
+			return w.verdict, w.err
+		case j.turn <- struct{}{}:
+			if j.waits(w) { // and nobody answered just now
+				time.Sleep(gather)
+				j.serve(ctx)
+			}
+			<-j.turn
+		case <-ctx.Done():
+			if j.leave(w) {
+				j.release(s)
+				return Verdict{}, ctx.Err()
+			}
+			<-w.answered // somebody is at it, and ends with the same claim to give up
+			return w.verdict, w.err
+		}
+	}
+}
+
+// waits tells whether a subnetwork is in the queue.
+func (j *Judge) waits(w *waiting) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Contains(j.queue, w)
+}
+
+// leave takes a subnetwork out of the queue, unless somebody is at it.
+func (j *Judge) leave(w *waiting) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	at := slices.Index(j.queue, w)
+	if at >= 0 {
+		j.queue = slices.Delete(j.queue, at, at+1)
+	}
+	return at >= 0
+}
+
+// serve judges those at the head of the queue, as many as are judged at once. It is the
+// caller's turn.
+func (j *Judge) serve(ctx context.Context) {
+	j.mu.Lock()
+	some := slices.Clone(j.queue[:min(j.together, len(j.queue))])
+	j.queue = slices.Delete(j.queue, 0, len(some))
+	j.mu.Unlock()
+	if len(some) == 0 {
+		return
+	}
+	subnets := make([]supernet.Subnet, len(some))
+	for i, w := range some {
+		subnets[i] = w.subnet
+	}
+	list, err := j.evaluate(ctx, subnets)
+	if err != nil && ctx.Err() != nil {
+		err = errGivenUp
+	}
+	for i, w := range some {
+		if w.err = err; err == nil {
+			w.verdict = list[i]
+		}
+		close(w.answered)
+	}
 }
 
 // Known tells whether a subnetwork was judged already, so that its verdict costs
@@ -276,22 +376,30 @@ func (j *Judge) release(s supernet.Subnet) {
 	delete(j.going, s)
 }
 
-// examine judges subnetworks that the caller has claimed, keeps the verdicts and
-// gives the claims up.
+// examine waits for its turn and judges subnetworks that the caller has claimed.
 func (j *Judge) examine(ctx context.Context, subnets []supernet.Subnet) ([]Verdict, error) {
-	defer func() {
-		for _, s := range subnets {
-			j.release(s)
-		}
-	}()
 	if j.turn != nil {
 		select {
 		case j.turn <- struct{}{}:
 			defer func() { <-j.turn }()
 		case <-ctx.Done():
+			for _, s := range subnets {
+				j.release(s)
+			}
 			return nil, ctx.Err()
 		}
 	}
+	return j.evaluate(ctx, subnets)
+}
+
+// evaluate judges subnetworks that were claimed, keeps the verdicts and gives the
+// claims up.
+func (j *Judge) evaluate(ctx context.Context, subnets []supernet.Subnet) ([]Verdict, error) {
+	defer func() {
+		for _, s := range subnets {
+			j.release(s)
+		}
+	}()
 	taken := func(images int) {
 		if j.observe != nil {
 			j.observe(images * len(subnets))

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"tips/dataset"
 	"tips/internal/randnet"
@@ -390,6 +391,86 @@ func TestConcurrent(t *testing.T) {
 }
 
 // TestBad: what cannot be judged is refused in one line.
+// held is an examiner that begins when it is told to, and says what it is asked.
+type held struct {
+	judge.Examiner
+	begin chan struct{}
+	asked chan int // subnetworks
+}
+
+func (h *held) Evaluate(ctx context.Context, e train.Examination) ([]train.Score, error) {
+	h.asked <- len(e.Subnets)
+	select {
+	case <-h.begin:
+		return h.Examiner.Evaluate(ctx, e)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// TestQueue: calls that wait for an examiner are examined at once, also when the one
+// whose turn it was gives up; one that gives up while it waits is gone.
+func TestQueue(t *testing.T) {
+	set := someWeights(t, "mlp:depth=6,width=32,inputs=64,min=0.25,divisor=4", 1)
+	panel := train.NewPanel(set, 1)
+	defer panel.Close()
+	h := &held{Examiner: panel, begin: make(chan struct{}), asked: make(chan int, 100)}
+	o := judge.Options{Set: set, Data: someData, Images: 10, Calibration: 32}
+	list := someSubnets(set.Network, 10)
+	want := all(t, open(t, o), list)
+	o.Examiner = h
+	j := open(t, o)
+	ask := func(ctx context.Context, i int, group *sync.WaitGroup, fails bool) {
+		group.Go(func() {
+			v, err := j.Judge(ctx, list[i])
+			if fails && !errors.Is(err, context.Canceled) || !fails && (err != nil || !same(v, want[i])) {
+				t.Errorf("subnetwork %d: %v", i, err)
+			}
+		})
+	}
+	var first, others, gone sync.WaitGroup
+	leader, stop := context.WithCancel(t.Context())
+	ask(leader, 0, &first, true)
+	if n := <-h.asked; n != 1 {
+		t.Fatalf("%d subnetworks were examined first; want the one there was", n)
+	}
+	// While it is examined six others come, and one that does not stay.
+	leaves, leave := context.WithCancel(t.Context())
+	ask(leaves, 9, &gone, true)
+	for i := range 6 {
+		ask(t.Context(), 1+i, &others, false)
+	}
+	time.Sleep(50 * time.Millisecond)
+	leave()
+	gone.Wait()
+	stop()
+	first.Wait()
+	if n := <-h.asked; n != 6 {
+		t.Errorf("%d subnetworks were examined at once; want the 6 that waited", n)
+	}
+	close(h.begin)
+	others.Wait()
+	if j.Known(list[0]) || j.Known(list[9]) || !j.Known(list[1]) {
+		t.Error("what was given up is known, or what was judged is not")
+	}
+
+	// The one whose turn it is takes others with it, and gives up: they go on without it.
+	h.begin = make(chan struct{})
+	leader, stop = context.WithCancel(t.Context())
+	var second sync.WaitGroup
+	ask(leader, 0, &second, true)
+	time.Sleep(time.Millisecond / 2)
+	ask(t.Context(), 7, &others, false)
+	ask(t.Context(), 8, &others, false)
+	<-h.asked
+	stop()
+	second.Wait()
+	close(h.begin)
+	others.Wait()
+	ask(t.Context(), 0, &second, false)
+	second.Wait()
+}
+
 func TestBad(t *testing.T) {
 	set := someWeights(t, someNetwork, 1)
 	dir := t.TempDir()
