@@ -138,7 +138,7 @@ var badCommands = map[string]map[badInput][]string{
 		missing:      {"nowhere --at 1M", "run --at 1M --data folder:nowhere", "run --at 1M --out boot.png/x --calibration 8 --images 8"},
 		truncated:    {"cut --at 1M"},
 		otherNetwork: {"mixed --at 1M", "run other --at 1M", "run"}, otherWeights: {"exchanged --at 1M"},
-		zero: {"run --at 0", "run --at 1M --threads 0", "run --at 1M --images -1", "--at 1M"}, noImage: {"run --at 1M --data folder:classes", "noimage.png"},
+		zero: {"run --at 0", "run --at 1M --threads 0", "run --at 1M --images -1", "--at 1M", "run --at 1M --weights run/weights.safetensors"}, noImage: {"run --at 1M --data folder:classes", "noimage.png"},
 	},
 	"reproduce table3": {
 		missing:      {"nowhere", "run --frontier nothing", "run --weights nothing", "run --data folder:nowhere", "--weights run/weights.safetensors --frontier nothing"},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"strings"
 	"syscall"
 
@@ -52,6 +51,9 @@ in fig4b, so that tables can be checked and added to when the weights are gone.`
 			if err := judging.check(); err != nil {
 				return err
 			}
+			if judging.weights != "" {
+				return fmt.Errorf("--weights %s: runs are judged by their own", judging.weights)
+			}
 			o.Runs, o.At = args, nil
 			if at != "" {
 				for text := range strings.SplitSeq(at, ",") {
@@ -90,10 +92,8 @@ in fig4b, so that tables can be checked and added to when the weights are gone.`
 	f := cmd.Flags()
 	f.StringVar(&at, "at", "", "budgets of MACs, as in 20M,30M (default those of the paper for the network)")
 	f.StringVar(&o.Keep, "keep", "", "`folder` that gets the runs, without their weights")
-	f.StringVar(&judging.data, "data", "", "the `DATA` of the runs, as 'tips train --data' takes it (default what their recipes say)")
-	f.IntVar(&judging.images, "images", 0, "test images to judge by, evenly chosen; 0 for all")
-	f.IntVar(&judging.calibration, "calibration", 0, "training images to re-estimate batch-norm statistics on (default as the runs' recipes)")
-	f.IntVar(&judging.threads, "threads", runtime.GOMAXPROCS(0), "threads; results do not depend on their number")
+	judging.add(cmd)
+	_ = f.MarkHidden("weights") // of several runs no file is the one
 	_ = cmd.MarkFlagDirname("keep")
 	out.register(cmd)
 	return cmd
