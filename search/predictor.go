@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"tips/frontier"
 	"tips/internal/gp"
 	"tips/internal/rank"
 )
@@ -47,7 +48,7 @@ func fitPredictor(list []individual) (*predictor, error) {
 	p := &predictor{}
 	for i := range list {
 		rows[i] = features(&list[i].candidate)
-		values[i] = list[i].point.Accuracy
+		values[i] = warp(list[i].point)
 		p.base += values[i] / float64(len(list))
 	}
 	p.standardise(rows)
@@ -162,10 +163,19 @@ func (p *predictor) predict(list []candidate) (mean, deviation []float64) {
 	}
 	mean, deviation = p.process.Predict(points)
 	for i, row := range rows {
-		mean[i] = p.base + dot(p.linear, row) + p.spread*mean[i]
-		deviation[i] *= p.spread
+		errors := math.Exp(-(p.base + dot(p.linear, row) + p.spread*mean[i]))
+		mean[i] = 1 - errors
+		deviation[i] *= p.spread * errors
 	}
 	return mean, deviation
+}
+
+// warp is the scale that accuracies are predicted on: the logarithm of the part of
+// images that is wrong. Accuracy saturates: between small subnetworks lie tens of percent,
+// between large ones tenths, and a process that takes both for the same kind of
+// difference is sure of neither.
+func warp(p frontier.Point) float64 {
+	return -math.Log(max(1-p.Accuracy, 0.5/float64(max(p.Images, 1))))
 }
 
 func dot(a, b []float64) float64 {
