@@ -39,6 +39,14 @@ func (o *judgingFlags) add(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("weights", "safetensors")
 }
 
+// openDevice opens the device, unless it is open: several judges can share one.
+func (o *judgingFlags) openDevice() (err error) {
+	if o.device == nil {
+		o.device, err = o.computer.open()
+	}
+	return err
+}
+
 // done gives back the device.
 func (o *judgingFlags) done() {
 	if o.device != nil {
@@ -65,10 +73,10 @@ func (o *judgingFlags) check(more ...least) error {
 // open opens the judge that the flags and some more options ask for. Call done after
 // it was closed.
 func (o *judgingFlags) open(more judge.Options, stderr io.Writer) (*judge.Judge, error) {
-	var err error
-	if o.device, err = o.computer.open(); err != nil {
+	if err := o.openDevice(); err != nil {
 		return nil, err
 	}
+	var err error
 	more.Executor = executors(o.device)
 	more.Run, more.Weights = o.run, o.weights
 	more.Images, more.Calibration, more.Threads = o.images, o.calibration, o.threads

@@ -64,6 +64,10 @@ in fig4b, so that tables can be checked and added to when the weights are gone.`
 					o.At = append(o.At, int64(b[0].Most))
 				}
 			}
+			defer judging.done()
+			if err := judging.openDevice(); err != nil {
+				return err
+			}
 			stderr := cmd.ErrOrStderr()
 			o.Judge = func(run string) (reproduce.Judge, error) {
 				// Judging takes long: what cannot be written is found out before.
