@@ -141,7 +141,7 @@ func (o *CompareOptions) evaluations(s Strategy) int {
 
 func (o *CompareOptions) run(ctx context.Context, budget cost.Budget, strategy Strategy, seed uint64, judged func()) (Curve, error) {
 	s := o.Search
-	s.Strategy, s.Seed, s.Budget, s.Evaluations = strategy, seed, budget, o.evaluations(strategy)
+	s.Strategy, s.Seed, s.Budget, s.Evaluations, s.alone = strategy, seed, budget, o.evaluations(strategy), true
 	curve := Curve{Strategy: strategy, Seed: seed, Budget: budget.String()}
 	s.Observe = func(p Progress) {
 		curve.Hypervolume = append(curve.Hypervolume, p.Hypervolume)

@@ -30,5 +30,6 @@
 // A search can be interrupted at any time, and returns the frontier so far. With
 // Options.State it writes down every answer of the judge, and a search with the same
 // options goes on from there, to the same result as one that nobody interrupted:
-// all that is left to chance comes from the seed and the answers.
+// all that is left to chance comes from the seed and the answers. One with other
+// options takes the answers that are there, and keeps what earlier ones have found.
 package search

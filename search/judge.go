@@ -28,7 +28,6 @@ func (r *runner) judge(ctx context.Context, list []candidate) error {
 	for i, c := range list {
 		if e, ok := r.state.answers[c.subnet]; ok {
 			answers[i] = &answer{correct: e.correct, images: e.images}
-			r.state.recalled[c.subnet] = true
 		} else {
 			missing = append(missing, i)
 		}
@@ -108,16 +107,17 @@ func (r *runner) take(c candidate, a answer) {
 	r.judged = append(r.judged, individual{c, p})
 	kept := p
 	kept.Statistics = a.statistics
-	recalled := r.state.recalled[c.subnet]
-	if recalled && r.Recall != nil {
-		kept.Statistics = r.Recall(c.subnet)
+	recalled := r.state.filed[c.subnet]
+	if recalled {
+		kept.Statistics = r.recall(c.subnet)
 	}
-	var added bool
-	r.front, added = frontier.Insert(r.front, kept, r.space.by)
+	r.front, _ = frontier.Insert(r.front, kept, r.space.by)
 	if r.Observe != nil {
+		best := r.best()
 		r.Observe(Progress{
-			Evaluations: len(r.judged), Total: r.Evaluations, Point: kept, Added: added, Recalled: recalled,
-			Frontier: r.front, Hypervolume: r.hypervolume(r.front), Quality: r.quality,
+			Evaluations: len(r.judged), Total: r.Evaluations, Point: kept, Recalled: recalled,
+			Added:    slices.ContainsFunc(best, func(p frontier.Point) bool { return p.Subnet == c.subnet }),
+			Frontier: best, Hypervolume: r.hypervolume(best), Quality: r.quality,
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"tips/frontier"
@@ -69,7 +70,8 @@ type Options struct {
 
 	Parallel int // calls of the judge at a time; 0: 1
 	// State is a file that answers of the judge are kept in; "": none. A file that
-	// exists is gone on from.
+	// exists is gone on from: what it answers is not judged again, and what earlier
+	// searches have found, whatever their options, stays on the frontier.
 	State string
 	// Identity says whose answers State holds: weights, data, and whatever else the
 	// judge's answers depend on.
@@ -80,6 +82,8 @@ type Options struct {
 
 	// Observe is told about every subnetwork judged; nil: nobody.
 	Observe func(Progress)
+
+	alone bool // what earlier searches have found stays off the frontier
 }
 
 // Reference is a point that is worse than those of a frontier.
@@ -98,7 +102,7 @@ type Progress struct {
 
 // Result is what a search found.
 type Result struct {
-	Frontier    []frontier.Point
+	Frontier    []frontier.Point // of Judged, and of what the state file has of earlier searches
 	By          frontier.Kind
 	Reference   Reference
 	Evaluations int
@@ -186,7 +190,9 @@ type runner struct {
 	state     *state
 	seen      map[supernet.Subnet]bool
 	judged    []individual
-	front     []frontier.Point
+	front     []frontier.Point                        // of judged
+	earlier   []frontier.Point                        // of the state file's answers
+	settled   map[supernet.Subnet]*weights.Statistics // of answers of the state file, asked for again
 	quality   *Quality
 	exhausted bool
 }
@@ -209,6 +215,10 @@ func newRunner(o Options) (*runner, error) {
 	if r.state, err = openState(o.State, o.Network, o.Identity); err != nil {
 		return nil, err
 	}
+	r.settled = map[supernet.Subnet]*weights.Statistics{}
+	if !o.alone {
+		r.takeOver()
+	}
 	if r.Reference == (Reference{}) {
 		if most, ok := o.Budget.Cap(o.By.Name()); ok {
 			r.Reference.Cost = most
@@ -229,6 +239,37 @@ func newRunner(o Options) (*runner, error) {
 // left is how many subnetworks may still be judged.
 func (r *runner) left() int { return r.Evaluations - len(r.judged) }
 
+// takeOver makes a frontier of the state file's answers that are within the budget.
+func (r *runner) takeOver() {
+	for _, sub := range r.state.order {
+		c, err := r.space.candidate(sub)
+		if err != nil || !c.feasible() { // a cost of one's own may know nothing of it
+			continue
+		}
+		a := r.state.answers[sub]
+		r.earlier, _ = frontier.Insert(r.earlier, frontier.Judged(sub, a.correct, a.images, c.costs, nil), r.space.by)
+	}
+	for i := range r.earlier {
+		r.earlier[i].Statistics = r.recall(r.earlier[i].Subnet)
+	}
+}
+
+// best is the frontier of all that is known. The search itself goes by what it has
+// asked for, so that one that goes on does what one that nobody interrupted does.
+func (r *runner) best() []frontier.Point {
+	points, own := r.front, true
+	for _, p := range r.earlier {
+		if r.seen[p.Subnet] {
+			continue
+		}
+		if own {
+			points, own = slices.Clone(points), false
+		}
+		points, _ = frontier.Insert(points, p, r.space.by)
+	}
+	return points
+}
+
 // hypervolume of points, see Result.
 func (r *runner) hypervolume(points []frontier.Point) float64 {
 	return frontier.Hypervolume(points, r.space.by, r.Reference.Cost, r.Reference.Accuracy) / r.Reference.Cost
@@ -243,23 +284,31 @@ func (r *runner) result() *Result {
 	if p, err := crossValidate(r.judged); err == nil {
 		q = p
 	}
+	best := r.best()
 	return &Result{
-		Frontier: r.front, By: r.space.by, Reference: r.Reference, Evaluations: len(r.judged), Hypervolume: r.hypervolume(r.front),
+		Frontier: best, By: r.space.by, Reference: r.Reference, Evaluations: len(r.judged), Hypervolume: r.hypervolume(best),
 		Exhausted: r.exhausted, Quality: q, Judged: judged,
 	}
 }
 
+// recall gives the statistics of a subnetwork whose accuracy was in the state file;
+// nil where the judge has to be asked for them.
+func (r *runner) recall(s supernet.Subnet) *weights.Statistics {
+	if t, ok := r.settled[s]; ok {
+		return t
+	}
+	if r.Recall != nil {
+		return r.Recall(s)
+	}
+	return nil
+}
+
 // recallAll fills in the statistics of points whose accuracy was in the state file.
 func (r *runner) recallAll(ctx context.Context) error {
-	for i := range r.front {
-		p := &r.front[i]
-		if p.Statistics != nil || !r.state.recalled[p.Subnet] {
+	for _, p := range r.best() {
+		_, asked := r.settled[p.Subnet] // also where the judge has none
+		if p.Statistics != nil || asked || !r.state.filed[p.Subnet] {
 			continue
-		}
-		if r.Recall != nil {
-			if p.Statistics = r.Recall(p.Subnet); p.Statistics != nil {
-				continue
-			}
 		}
 		correct, images, t, err := r.Judge.Accuracy(ctx, p.Subnet)
 		if err != nil {
@@ -268,8 +317,14 @@ func (r *runner) recallAll(ctx context.Context) error {
 		if correct != p.Correct || images != p.Images {
 			return fmt.Errorf("search: %s gets %d of %d images right; %s has %d of %d: its answers are another judge's", p.Subnet, correct, images, r.State, p.Correct, p.Images)
 		}
-		p.Statistics = t
-		delete(r.state.recalled, p.Subnet) // also where the judge has none
+		r.settled[p.Subnet] = t
+		for _, list := range [][]frontier.Point{r.front, r.earlier} {
+			for i := range list {
+				if list[i].Subnet == p.Subnet {
+					list[i].Statistics = t
+				}
+			}
+		}
 	}
 	return nil
 }

@@ -395,6 +395,73 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
+// TestEarlier: a search with other options in the same state file keeps what the one
+// before has found, however early it is interrupted, and within its own caps.
+func TestEarlier(t *testing.T) {
+	n := network(t, mobilenet)
+	o := Options{Network: n, Judge: calibrating{newSynthetic(n, 500)}, Strategy: Evolution, Evaluations: 40, Seed: 1, State: filepath.Join(t.TempDir(), "state")}
+	first, err := Run(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Strategy, o.Seed, o.Evaluations = Random, 2, 10
+	o.Recall = func(s supernet.Subnet) *weights.Statistics {
+		if i := slices.IndexFunc(first.Frontier, func(p frontier.Point) bool { return p.Subnet == s }); i >= 0 {
+			return first.Frontier[i].Statistics
+		}
+		return nil
+	}
+	done, cancel := context.WithCancel(context.Background())
+	cancel()
+	r, err := Run(done, o)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(subnets(first.Frontier), subnets(r.Frontier)); diff != "" || r.Hypervolume != first.Hypervolume {
+		t.Errorf("interrupted before it began (-before +after):\n%s", diff)
+	}
+	o.Observe = func(p Progress) {
+		for _, q := range first.Frontier {
+			if !slices.ContainsFunc(p.Frontier, func(p frontier.Point) bool { return frontier.Dominates(p, q, frontier.MACs) }) {
+				t.Fatalf("%s is lost after %d evaluations", q.Subnet, p.Evaluations)
+			}
+		}
+	}
+	if r, err = Run(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	want := frontier.Front(slices.Concat(r.Judged, first.Judged), frontier.MACs)
+	if diff := cmp.Diff(subnets(want), subnets(r.Frontier)); diff != "" {
+		t.Errorf("(-of all that was judged +got):\n%s", diff)
+	}
+	for _, p := range r.Frontier {
+		if diff := cmp.Diff(statisticsOf(p.Subnet), p.Statistics); diff != "" {
+			t.Errorf("%s has statistics (-want +got):\n%s", p.Subnet, diff)
+		}
+	}
+	o.Observe, o.Budget = nil, parse(t, "macs<=20M")
+	if r, err = Run(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range r.Frontier {
+		if p.Costs.MACs > 20e6 {
+			t.Errorf("%s has %d MACs; the cap is 20 M", p.Subnet, p.Costs.MACs)
+		}
+	}
+	// A comparison shares answers, and nothing else.
+	curves, err := Compare(context.Background(), CompareOptions{Search: Options{Network: n, Judge: o.Judge, State: o.State}, Seeds: []uint64{2}, Strategies: []Strategy{Random}, Evaluations: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.State, o.Budget = "", nil
+	if r, err = Run(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	if got := last(curves.Curves[0].Hypervolume); got != r.Hypervolume {
+		t.Errorf("hypervolume %v in a comparison; want %v, that of the search alone", got, r.Hypervolume)
+	}
+}
+
 func TestExhausted(t *testing.T) {
 	n := network(t, "mlp:depth=2,width=32,min=0.5")
 	all := 1

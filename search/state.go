@@ -32,12 +32,12 @@ var (
 // state is the judge's answers so far. It holds nothing of the search itself: a
 // search that goes on asks the same questions again, and finds the answers here.
 type state struct {
-	file     string
-	head     stateHead
-	answers  map[supernet.Subnet]count
-	order    []supernet.Subnet
-	recalled map[supernet.Subnet]bool // answers of the file that were asked for
-	anyone   bool                     // whose the answers are does not matter
+	file    string
+	head    stateHead
+	answers map[supernet.Subnet]count
+	order   []supernet.Subnet
+	filed   map[supernet.Subnet]bool // those that were in the file
+	anyone  bool                     // whose the answers are does not matter
 }
 
 type count struct{ correct, images int }
@@ -59,7 +59,7 @@ type stateEntry struct {
 func openState(file string, n *supernet.Network, identity string) (*state, error) {
 	s := &state{
 		file: file, head: stateHead{stateFormat, stateVersion, n.Hash().String(), identity},
-		answers: map[supernet.Subnet]count{}, recalled: map[supernet.Subnet]bool{},
+		answers: map[supernet.Subnet]count{}, filed: map[supernet.Subnet]bool{},
 	}
 	if file == "" {
 		return s, nil
@@ -99,7 +99,7 @@ func (s *state) read(r io.Reader, n *supernet.Network) error {
 		s.head.Identity = head.Identity
 	}
 	if head.Network != s.head.Network || head.Identity != s.head.Identity {
-		return fmt.Errorf("%w: the network, its weights or the data are not the same; remove it to start anew", ErrOther)
+		return fmt.Errorf("%w: the network, its weights or the data are not the same", ErrOther)
 	}
 	for i, line := range lines[1:] {
 		if line == "" {
@@ -121,6 +121,7 @@ func (s *state) read(r io.Reader, n *supernet.Network) error {
 		}
 		s.answers[sub] = count{e.Correct, e.Images}
 		s.order = append(s.order, sub)
+		s.filed[sub] = true
 	}
 	var again bytes.Buffer
 	if err := s.write(&again); err != nil || again.String() != string(data) {
@@ -170,7 +171,7 @@ func Answers(file string, n *supernet.Network) ([]Answer, error) {
 		return nil, err
 	}
 	defer f.Close()
-	s := &state{head: stateHead{stateFormat, stateVersion, n.Hash().String(), ""}, answers: map[supernet.Subnet]count{}, anyone: true}
+	s := &state{head: stateHead{stateFormat, stateVersion, n.Hash().String(), ""}, answers: map[supernet.Subnet]count{}, filed: map[supernet.Subnet]bool{}, anyone: true}
 	if err := s.read(f, n); err != nil {
 		return nil, fmt.Errorf("search: state %s: %w", file, err)
 	}

@@ -214,7 +214,7 @@ func (o *quickOptions) search(ctx context.Context, n *supernet.Network) (*fronti
 	defer cancel()
 	options.Observe = func(p search.Progress) {
 		line.set(p.Evaluations)
-		if p.Added && !p.Recalled && saving == nil {
+		if p.Added && !p.Recalled && saving == nil && calibrated(&f, p.Frontier) {
 			f.Points = p.Frontier
 			if saving = f.Save(o.file(frontierFile)); saving != nil {
 				cancel()
@@ -226,10 +226,8 @@ func (o *quickOptions) search(ctx context.Context, n *supernet.Network) (*fronti
 	switch {
 	case saving != nil:
 		return nil, saving
-	case errors.Is(err, search.ErrOther):
-		return nil, fmt.Errorf("%w, or give --fresh or another --out", err)
 	case err != nil:
-		return nil, err
+		return nil, freshHint(err)
 	}
 	f.Points = r.Frontier
 	if err := f.Save(o.file(frontierFile)); err != nil {

@@ -282,7 +282,7 @@ func (o *searchOptions) search(ctx context.Context, cmd *cobra.Command, j *judge
 			fmt.Fprintf(stderr, "%d/%d  %s\n", p.Evaluations, p.Total, text)
 		}
 		// The file holds all that was recalled already.
-		if p.Added && !p.Recalled && saving == nil {
+		if p.Added && !p.Recalled && saving == nil && calibrated(o.frontier, p.Frontier) {
 			if saving = o.save(file, p.Frontier); saving != nil {
 				cancel()
 			}
@@ -293,16 +293,22 @@ func (o *searchOptions) search(ctx context.Context, cmd *cobra.Command, j *judge
 	switch {
 	case saving != nil:
 		return failed(saving)
-	case errors.Is(err, search.ErrOther):
-		return failed(fmt.Errorf("%w, or give --fresh or another --out", err))
 	case r == nil:
-		return failed(err)
+		return failed(freshHint(err))
 	}
-	if err := o.finish(file, r); err != nil {
-		return failed(err)
+	// One that was interrupted before it had asked for all statistics has nothing that
+	// the file has not.
+	if err == nil || calibrated(o.frontier, r.Frontier) {
+		if err := o.finish(file, r); err != nil {
+			return failed(err)
+		}
 	}
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return stopped{fmt.Errorf("search: interrupted after %s; %s holds the frontier so far; run the same command again to go on", plural(r.Evaluations, "evaluation"), file)}
+		holds := ""
+		if len(r.Frontier) > 0 {
+			holds = fmt.Sprintf("; %s holds the frontier so far", file)
+		}
+		return stopped{fmt.Errorf("search: interrupted after %s%s; run the same command again to go on", plural(r.Evaluations, "evaluation"), holds)}
 	}
 	if err != nil {
 		return failed(err)
@@ -311,6 +317,23 @@ func (o *searchOptions) search(ctx context.Context, cmd *cobra.Command, j *judge
 		return failed(o.writeResult(cmd.OutOrStdout(), r))
 	}
 	return failed(o.print(cmd.OutOrStdout(), r, file))
+}
+
+// calibrated tells whether points of a frontier can run: answers that an earlier search
+// has left come without statistics until somebody asks for them.
+func calibrated(f *frontier.Frontier, points []frontier.Point) bool {
+	return !slices.ContainsFunc(points, func(p frontier.Point) bool {
+		is, err := f.Calibrated(p)
+		return err != nil || !is
+	})
+}
+
+// freshHint says what to do about a state file that cannot be gone on from.
+func freshHint(err error) error {
+	if errors.Is(err, search.ErrOther) || errors.Is(err, search.ErrCorrupt) || errors.Is(err, search.ErrVersion) {
+		return fmt.Errorf("%w; want --fresh to forget it, or another --out", err)
+	}
+	return err
 }
 
 // save writes the frontier file.
