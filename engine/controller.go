@@ -88,6 +88,11 @@ func (g *governor) move(most, spare int, why string) (Move, error) {
 	return m, g.limit.Set(g.budgets[to])
 }
 
+// stay is a look that tells nothing, neither that all is well nor that it is not.
+func (g *governor) stay(why string) (Move, error) {
+	return Move{Level: g.level, Levels: len(g.costs), Why: why}, nil
+}
+
 // run is the life of a controller.
 func run(ctx context.Context, every time.Duration, log *slog.Logger, name string, c Controller, g *governor) error {
 	defer g.limit.Release()

@@ -320,6 +320,18 @@ func TestLatencyController(t *testing.T) {
 			t.Errorf("%v times as slow: %d moves though nothing changes", slow, moves)
 		}
 	}
+	// Calls that come more slowly than the controller looks count as well.
+	serve(4, 10)
+	low := c.g.level
+	for range 200 {
+		e.history.add(past{latency(0.5, c.g.level), c.g.costs[c.g.level]}, false)
+		if _, err := c.Step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if low == top || c.g.level != top {
+		t.Errorf("level %d when slow, %d after 200 fast calls, one a look; want %d", low, c.g.level, top)
+	}
 	// Calls that are too few tell nothing.
 	before := c.g.level
 	e.history.add(past{time.Hour, 1}, true)

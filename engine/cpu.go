@@ -54,7 +54,7 @@ func (c *CPUController) Step() (Move, error) {
 	c.last = now
 	total := float64(now.total) - float64(before.total)
 	if before.total == 0 || total <= 0 {
-		return c.g.move(c.g.level, c.g.level, "the first look")
+		return c.g.stay("the first look")
 	}
 	busy := (float64(now.busy) - float64(before.busy)) / total
 	own := (float64(now.own) - float64(before.own)) / total

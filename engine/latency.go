@@ -45,7 +45,7 @@ func (c *LatencyController) Step() (Move, error) {
 	samples, runs := c.e.history.since(c.seen, c.samples[:0])
 	c.samples = samples
 	if len(samples) < c.o.Samples {
-		return c.g.move(c.g.level, c.g.level, "too few calls to judge by")
+		return c.g.stay("too few calls to judge by")
 	}
 	c.seen = runs
 	sortRuns(samples)
