@@ -336,6 +336,8 @@ func TestMisuse(t *testing.T) {
 	if !errors.Is(mismatch, frontier.ErrMismatch) {
 		t.Errorf("a frontier of other weights: %v", mismatch)
 	}
+	_, noFrontier := New(set, nil, Options{})
+	_, noWeights := New(nil, f, Options{})
 	_, output := e.InferTo(t.Context(), make([]float32, 3), x, Budget{})
 	released := e.NewLimit()
 	released.Release()
@@ -347,6 +349,8 @@ func TestMisuse(t *testing.T) {
 		words string
 	}{
 		{mismatch, "was made for weights"},
+		{noFrontier, "no network"},
+		{noWeights, "no weights"},
 		{infer(x[1:], Budget{}), "want 1 to 1 inputs of 768 (3×16×16)"},
 		{infer(nil, Budget{}), "input of 0 values"},
 		{infer(slices.Concat(x, x), Budget{}), "want 1 to 1 inputs"},

@@ -75,7 +75,7 @@ func (f *Frontier) Validate() error {
 }
 
 func (f *Frontier) validate() error {
-	if f.Network == nil {
+	if f == nil || f.Network == nil {
 		return fmt.Errorf("no network")
 	}
 	// Shapes are checked with the first view, below.
@@ -165,10 +165,13 @@ func (f *Frontier) checkOrder() error {
 			from = i - 1
 		}
 		for j := from; j < i; j++ {
-			// Who comes later costs more.
+			// Who comes later costs more, or the same and is more accurate.
 			if Dominates(f.Points[j], f.Points[i], f.By...) {
 				return fmt.Errorf("subnetwork %d costs no more than %d and is as accurate", j+1, i+1)
 			}
+		}
+		if Dominates(f.Points[i], f.Points[i-1], f.By...) {
+			return fmt.Errorf("subnetwork %d costs no more than %d and is as accurate", i+1, i)
 		}
 	}
 	return nil
@@ -221,6 +224,9 @@ func (f *Frontier) norms(s supernet.Subnet) ([]norm, error) {
 
 // CheckWeights tells whether the frontier was made for these weights.
 func (f *Frontier) CheckWeights(s *weights.Set) error {
+	if s == nil {
+		return fmt.Errorf("%w: there are no weights", ErrMismatch)
+	}
 	if s.Network != f.Network && s.Network.Hash() != f.Network.Hash() {
 		return fmt.Errorf("%w: it is of network %s, the weights are of another, %s", ErrMismatch, f.Network.Name(), s.Network.Name())
 	}

@@ -227,6 +227,7 @@ func TestValidate(t *testing.T) {
 		{"want different ones", func(f *Frontier) { f.By = []Kind{kinds} }},
 		{"not in the order", func(f *Frontier) { f.Points[0], f.Points[1] = f.Points[1], f.Points[0] }},
 		{"not in the order", func(f *Frontier) { f.Points[0].Costs.MACs = f.Points[2].Costs.MACs + 1 }},
+		{"subnetwork 2 costs no more than 1", func(f *Frontier) { f.Points[0].Costs.MACs = f.Points[1].Costs.MACs }},
 		{"costs no more than", func(f *Frontier) { f.Points[1].Accuracy, f.Points[1].Images, f.Points[1].Correct = 0, 0, 0 }},
 		{"0 subnetworks", func(f *Frontier) { f.Points = nil }},
 		{"latency is unknown", func(f *Frontier) { f.By = []Kind{MACs, Latency}; f.Points[1].Costs.Latency = 0 }},
