@@ -43,6 +43,7 @@ type Report struct {
 	Judged       []search.Answer // all that the frontier was chosen from
 	JudgedOn     string          // which images the frontier was judged by; empty: unknown
 	Trace        *demo.Trace     // of a demo; nil: there was none
+	LeftOut      []string        // files that are there and of other weights, with the reason
 
 	Next []Command
 }
@@ -52,7 +53,7 @@ type Command struct{ Line, What string }
 
 // Open reads what is in the folder of a run: a run under way or without a frontier has
 // a shorter page. A file that is there and cannot be read is an error, but for a
-// frontier, its state or a trace of other weights, which are left out.
+// frontier, its state or a trace of other weights, which are left out; see LeftOut.
 func Open(run string) (*Report, error) {
 	r := &Report{Run: run}
 	var err error
@@ -118,13 +119,17 @@ func (r *Report) openResults(run string, set *weights.Set) error {
 	name := filepath.Join(run, FrontierFile)
 	f, err := frontier.Open(name, r.Network)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, frontier.ErrMismatch):
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, frontier.ErrMismatch): // of a run before this one
+		r.LeftOut = append(r.LeftOut, err.Error())
 		return nil
 	case err != nil:
 		return err
 	}
-	if f.CheckWeights(set) != nil {
-		return nil // of a run before this one
+	if err := f.CheckWeights(set); err != nil {
+		r.LeftOut = append(r.LeftOut, fmt.Sprintf("frontier %s: %v", name, err))
+		return nil
 	}
 	r.Frontier = f
 	r.JudgedOn = "test"

@@ -121,6 +121,9 @@ func readClasses(file string) ([]string, error) {
 			if err := lines.Err(); err != nil {
 				return nil, fmt.Errorf("--classes %s: %w", file, err)
 			}
+			if len(names) == 0 {
+				return nil, fmt.Errorf("--classes %s: an empty file; want the names of the classes, one a line", file)
+			}
 			return names, nil
 		}
 		names = append(names, strings.TrimSpace(lines.Text()))
@@ -161,7 +164,11 @@ func (a *anytime) parse(text string) (engine.Budget, error) {
 	}
 	b, err := engine.ParseBudget(text, a.Network)
 	if err != nil {
-		return engine.Budget{}, errors.New(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "engine: "), "budget "))
+		text := err.Error() // which says itself what it is about
+		for _, prefix := range []string{"engine: ", "budget: ", "budget ", "supernet: "} {
+			text = strings.TrimPrefix(text, prefix)
+		}
+		return engine.Budget{}, errors.New(text)
 	}
 	if b.Subnet == nil && !a.judged {
 		return engine.Budget{}, fmt.Errorf("%q chooses from a frontier, and there is none; 'tips search' makes one; want a subnetwork, as full or smallest", text)

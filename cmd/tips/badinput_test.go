@@ -52,7 +52,7 @@ var badCommands = map[string]map[badInput][]string{
 		otherWeights: {none + "no frontier"}, zero: {none + "no amounts"}, noImage: {"noimage.png", "pictures"},
 	},
 	"profile": {
-		missing: {"nothing.json", "mlp --runs 1 --subnets 2 --check 1 --time 1ms --out nowhere/x.json"}, truncated: {"cut-network.json"},
+		missing: {"nothing.json", "mlp --time 1h --out nowhere/x.json", "mlp --time 1h --out run"}, truncated: {"cut-network.json"},
 		otherNetwork: {"./run/weights.safetensors"}, otherWeights: {none + "no frontier"},
 		zero: {"mlp --runs 0", "mlp --time 0s", "mlp --size 0", "mlp --threads 0", "mlp --subnets 0", "mlp --check 0"}, noImage: {"./noimage.png"},
 	},
@@ -71,14 +71,14 @@ var badCommands = map[string]map[badInput][]string{
 	},
 	"eval": {
 		missing: {"nowhere", "run --list nothing", "run --frontier nothing", "run --weights nothing", "run --data folder:nowhere", "--model nothing.json --weights run/weights.safetensors --data synthetic",
-			"run --out nowhere/x.frontier --subnet full --on held-out", ""},
+			"run --out nowhere/x.frontier --subnet full --on held-out", "run --out pictures", ""},
 		truncated:    {"cut", "run --frontier cut-net.frontier", "run --weights cut-weights.safetensors", "--model cut-network.json --weights run/weights.safetensors --data synthetic"},
 		otherNetwork: {"mixed", "run --weights other/weights.safetensors", "run --frontier other/net.frontier", "--model mobilenet_v2 --weights run/weights.safetensors --data synthetic"},
-		otherWeights: {none + "it judges the subnetworks of any frontier of the network anew"},
+		otherWeights: {"run --frontier same/net.frontier", "exchanged --frontier exchanged/net.frontier"},
 		zero:         {"run --threads 0", "run --subnet 0", "run --images -1", "run --calibration -1"}, noImage: {"run --data folder:classes", "run --list noimage.png"},
 	},
 	"run": {
-		missing:   {"run nothing.png", "nowhere boot.png", "boot.png", "run boot.png --frontier nothing", "boot.png --weights nothing", "run boot.png --classes nothing"},
+		missing:   {"run nothing.png", "nowhere boot.png", "boot.png", "run boot.png --frontier nothing", "boot.png --weights nothing", "run boot.png --classes nothing", "run boot.png --classes empty.txt"},
 		truncated: {"run cut.png", "cut boot.png", "run boot.png --frontier cut-net.frontier", "boot.png --weights cut-weights.safetensors --frontier run/net.frontier"},
 		otherNetwork: {"mixed boot.png", "boot.png --weights other/weights.safetensors --frontier run/net.frontier", "boot.png --weights run/weights.safetensors --network mobilenet_v2",
 			"run boot.png --frontier other/net.frontier"},
@@ -94,7 +94,7 @@ var badCommands = map[string]map[badInput][]string{
 		zero:         {"run --subnet 0 --onnx new.onnx", "run --subnet 0ms --onnx new.onnx", "run --subnet 1 --batch -1 --onnx new.onnx", "run"}, noImage: {none + "no images"},
 	},
 	"report": {
-		missing: {"nowhere", "run --out nowhere/x.html"}, truncated: {"cut"}, otherNetwork: {"mixed"}, otherWeights: {none + "a frontier of the weights before is left out"},
+		missing: {"nowhere", "run --out nowhere/x.html"}, truncated: {"cut"}, otherNetwork: {"mixed"}, otherWeights: {none + "it is left out, see below"},
 		zero: {none + "no amounts"}, noImage: {"noimage.png", "pictures"},
 	},
 	"reproduce": {
@@ -209,6 +209,11 @@ func TestBadInput(t *testing.T) {
 			}
 		}
 	})
+	// A page is of use without a frontier, but who asked for it should know.
+	o := tipsIn(t, tips, dir, "report", "exchanged", "--out", filepath.Join(t.TempDir(), "page.html"))
+	if o.status != 0 || !strings.HasPrefix(o.stderr, "left out: frontier exchanged/net.frontier: ") || !strings.Contains(o.stderr, "made for weights") {
+		t.Errorf("tips report exchanged: status %d, stderr %q; want a line about the frontier that is left out", o.status, o.stderr)
+	}
 	// What was refused changed nothing that was there.
 	after := files(t, dir)
 	for name, text := range before {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -126,10 +125,8 @@ func (o *evalOptions) run(cmd *cobra.Command) error {
 	} else if o.model != "" {
 		return errors.New("--model and RUN; want one of them: a run has its network")
 	}
-	if o.out != "" { // before the work, not after it
-		if _, err := os.Stat(filepath.Dir(o.out)); err != nil {
-			return failed(fmt.Errorf("--out %s: there is no folder %s", o.out, filepath.Dir(o.out)))
-		}
+	if err := checkOut(o.out); err != nil {
+		return failed(err)
 	}
 	stderr := cmd.ErrOrStderr()
 	var taken atomic.Int64

@@ -17,6 +17,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// TestUnwritable: runs of others, and those on a medium that is read-only, can be judged.
+func TestUnwritable(t *testing.T) {
+	for err, want := range map[error]bool{
+		&os.PathError{Op: "open", Path: "judged.cache", Err: syscall.EACCES}: true,
+		fmt.Errorf("cache judged.cache: %w", syscall.EROFS):                  true,
+		fmt.Errorf("cache judged.cache: %w", syscall.ENOSPC):                 false,
+		nil: false,
+	} {
+		if got := unwritable(err); got != want {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+}
+
 // TestEvalInterrupted: killed or interrupted at any moment, what was judged is there
 // and not judged again, and the results are those of a run that nobody stopped.
 func TestEvalInterrupted(t *testing.T) {

@@ -148,6 +148,7 @@ func fixture(t testing.TB, tips string) string {
 	write("boot.png", boot.Bytes())
 	write("cut.png", boot.Bytes()[:boot.Len()/2])
 	write("noimage.png", []byte("this is no image\n"))
+	write("empty.txt", nil)
 	write("pictures/0000.jpg", []byte("this is no image\n"))
 	for _, part := range []string{"train", "test"} {
 		write("classes/"+part+"/boot/a.png", []byte("this is no image\n"))

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"runtime"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -102,7 +103,7 @@ func (o *judgingFlags) open(more judge.Options, stderr io.Writer) (*judge.Judge,
 		more.Cache = filepath.Join(o.run, judgedFile)
 	}
 	j, err := judge.Open(more)
-	if errors.Is(err, fs.ErrPermission) && o.cache == "" && more.Cache != "" { // somebody else's run
+	if unwritable(err) && o.cache == "" && more.Cache != "" { // somebody else's run
 		more.Cache = ""
 		if j, err = judge.Open(more); err == nil {
 			fmt.Fprintf(stderr, "%s cannot be written; what is judged is not kept\n", filepath.Join(o.run, judgedFile))
@@ -115,4 +116,9 @@ func (o *judgingFlags) open(more judge.Options, stderr io.Writer) (*judge.Judge,
 		fmt.Fprintf(stderr, "%s ended in %s that were not written to their end; they are cut off\n", more.Cache, plural(int(n), "byte"))
 	}
 	return j, nil
+}
+
+// unwritable tells of a place that one may read and not write.
+func unwritable(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }

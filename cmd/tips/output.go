@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -22,6 +24,21 @@ func writeJSON(w io.Writer, v any) error {
 // writeFile writes a file whole or not at all.
 func writeFile(name string, write func(io.Writer) error) error {
 	return failed(atomicfile.Write(name, write))
+}
+
+// checkOut tells before the work, not after it, that the file of --out cannot be
+// written. It may be empty.
+func checkOut(name string) error {
+	if name == "" {
+		return nil
+	}
+	if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {
+		return fmt.Errorf("--out %s: there is no folder %s", name, filepath.Dir(name))
+	}
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return fmt.Errorf("--out %s: a folder; want the name of a file", name)
+	}
+	return nil
 }
 
 // table writes rows in aligned columns.

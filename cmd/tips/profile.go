@@ -77,6 +77,12 @@ func (o *profileOptions) run(cmd *cobra.Command, model string) error {
 	if o.Time <= 0 {
 		return fmt.Errorf("--time %v; want more than 0", o.Time)
 	}
+	if o.out == "" {
+		return errors.New("--out \"\"; want the name of a file")
+	}
+	if err := checkOut(o.out); err != nil {
+		return failed(err)
+	}
 	n, err := openModel(model)
 	if err != nil {
 		return err

@@ -55,6 +55,9 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted and saved.`,
 		Args:              exactly(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.out == "" {
+				return errors.New("--out \"\"; want the name of a folder")
+			}
 			r, err := recipes.Open("quick")
 			if err != nil {
 				return failed(err)
@@ -108,9 +111,6 @@ func (o *quickOptions) run(ctx context.Context) error {
 }
 
 func (o *quickOptions) steps(ctx context.Context) error {
-	if o.out == "" {
-		return errors.New("quickstart: --out \"\"; want the name of a folder")
-	}
 	o.say("An anytime network in four steps: about two minutes on two cores. All files go to %s. Ctrl-C is safe: the same command goes on.", o.out)
 	n, err := o.analyse()
 	if err != nil {

@@ -29,6 +29,9 @@ store. The page is a single HTML file that needs nothing else.`,
 			if err != nil {
 				return failed(err)
 			}
+			for _, text := range r.LeftOut {
+				fmt.Fprintf(cmd.ErrOrStderr(), "left out: %s\n", text)
+			}
 			pictures := filepath.Join(args[0], picturesFolder)
 			if _, err := os.Stat(pictures); err != nil {
 				pictures = ""
