@@ -91,7 +91,7 @@ func (o *quickOptions) showFrontier(f *frontier.Frontier, r *search.Result, char
 		accuracy := fmt.Sprintf("%.1f %s %.1f %%", 100*p.Accuracy, sign, 100*p.Error())
 		widths, _ := strings.CutPrefix(p.Subnet.String(), "w")
 		fmt.Fprintf(o.stdout, "%4d  %s %9s %11s  %s  %s\n", i+1, padded(accuracy, 12), count(p.Costs.MACs), count(p.Costs.Params),
-			padded(o.show.bar(float64(p.Costs.MACs)/float64(most), 12), 12), shortened(widths, o.show.width-56))
+			padded(o.show.bar(float64(p.Costs.MACs)/float64(most), 12), 12), o.show.shortened(widths, o.show.width-56))
 	}
 	if n := len(f.Points) - len(rows); n > 0 {
 		fmt.Fprintf(o.stdout, "      and %d more in the report\n", n)
@@ -118,14 +118,6 @@ func padded(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-len([]rune(text))))
 }
 
-// shortened keeps text on a line of a table.
-func shortened(text string, width int) string {
-	if r := []rune(text); len(r) > max(width, 1) {
-		return string(r[:max(width, 1)-1]) + "…"
-	}
-	return text
-}
-
 // quickDemo shows a demo, a line a budget.
 type quickDemo struct {
 	out   io.Writer
@@ -138,8 +130,13 @@ func (q *quickDemo) head() {
 	fmt.Fprintf(q.out, "%3s  %7s   %13s %9s %9s %8s %8s\n", "s", "budget", "runs", "images/s", "accuracy", "in time", "time")
 }
 
+// demoWidth is how wide a line of it is. A longer line than the terminal's cannot be
+// written again.
+const demoWidth = 80
+
 func (q *quickDemo) period(number int, p demo.Period, ended bool) {
-	if !ended && !q.show.live {
+	live := q.show.live && q.show.width >= demoWidth
+	if !ended && !live {
 		return
 	}
 	q.most = max(q.most, p.Median)
@@ -156,7 +153,7 @@ func (q *quickDemo) period(number int, p demo.Period, ended bool) {
 	runs := fmt.Sprintf("#%-3d%9s", 1+slices.IndexFunc(q.front.Points, func(x frontier.Point) bool { return x.Subnet.String() == p.Subnet }), count(p.Cost))
 	line := fmt.Sprintf("%3d  %7s   %13s %9.0f %7.1f %% %8s %8s  %s", number+1, budget, runs, p.Rate(), 100*p.Accuracy(), kept,
 		q.micro(p.Median), q.show.styled("94", q.show.bar(float64(p.Median)/float64(q.most), 12)))
-	if q.show.live {
+	if live {
 		line = "\r" + line + "\x1b[K"
 	}
 	if ended {

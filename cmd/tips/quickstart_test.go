@@ -19,6 +19,7 @@ import (
 	"tips/recipes"
 	"tips/report"
 	"tips/supernet"
+	"tips/supernet/zoo"
 	"tips/train"
 )
 
@@ -212,6 +213,35 @@ func checkTrace(t *testing.T, dir string) {
 }
 
 // TestScreen: what environments ask for.
+// TestQuickDemoLines: a line is written again only where it fits.
+func TestQuickDemoLines(t *testing.T) {
+	n, err := zoo.New("mlp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &frontier.Frontier{Network: n, Points: []frontier.Point{{}}}
+	p := demo.Period{Subnet: "full", Cost: 123456, Pictures: 10, Kept: 10, Correct: 9, Median: 9999 * time.Microsecond, Time: 9999 * time.Microsecond, Length: time.Second}
+	for _, c := range []struct {
+		show  screen
+		lines int // that begin anew
+	}{{screen{width: 80}, 0}, {screen{width: 80, live: true}, 2}, {screen{width: 79, live: true}, 0}} {
+		var b bytes.Buffer
+		q := quickDemo{out: &b, show: c.show, front: f}
+		q.period(0, p, false)
+		q.period(0, p, true)
+		text := b.String()
+		if got := strings.Count(text, "\r"); got != c.lines || strings.Count(text, "\n") != 1 {
+			t.Errorf("%+v: %q", c.show, text)
+		}
+		text = strings.NewReplacer("\r", "", "\x1b[K", "").Replace(text)
+		for line := range strings.Lines(text) {
+			if got := len([]rune(strings.TrimSuffix(line, "\n"))); c.lines == 0 && got > demoWidth {
+				t.Errorf("a line of %d characters: %q", got, line)
+			}
+		}
+	}
+}
+
 func TestScreen(t *testing.T) {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG", "NO_COLOR", "TERM", "COLUMNS"} {
 		t.Setenv(name, "")
@@ -231,6 +261,12 @@ func TestScreen(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	if got := s.bar(0.5, 10) + s.bold("x"); got != "#####x" {
+		t.Errorf("%q", got)
+	}
+	if got := s.shortened("12345", 5) + s.shortened("123456", 5); got != "123451234~" {
+		t.Errorf("%q", got)
+	}
+	if got := (screen{}).shortened("123456", 5); got != "1234…" {
 		t.Errorf("%q", got)
 	}
 	s = screen{colour: true}

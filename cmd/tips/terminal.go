@@ -71,6 +71,18 @@ func (s screen) bar(share float64, width int) string {
 	return strings.Repeat(full, units/len(parts)) + parts[units%len(parts)]
 }
 
+// shortened keeps text on a line.
+func (s screen) shortened(text string, width int) string {
+	r, end := []rune(text), "…"
+	if s.ascii {
+		end = "~"
+	}
+	if width = max(width, 1); len(r) > width {
+		return string(r[:width-1]) + end
+	}
+	return text
+}
+
 // liveLine is a line that says how far work is, where somebody looks; it is written
 // again and again, and gone at the end.
 type liveLine struct {
@@ -98,7 +110,7 @@ func (l *liveLine) set(done int) {
 	if took := time.Since(l.began).Seconds(); took > 1 && done > l.first {
 		text += fmt.Sprintf(", %s left", duration(took/float64(done-l.first)*float64(l.total-done)))
 	}
-	fmt.Fprintf(l.out, "\r%s\x1b[K", shortened(text, l.show.width-1))
+	fmt.Fprintf(l.out, "\r%s\x1b[K", l.show.shortened(text, l.show.width-1))
 }
 
 // clear takes the line away; set draws it again.
