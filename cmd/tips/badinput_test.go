@@ -67,7 +67,7 @@ var badCommands = map[string]map[badInput][]string{
 	"search compare": {
 		missing: {"nowhere", "run --weights nothing"}, truncated: {"cut", "run --weights cut-weights.safetensors"},
 		otherNetwork: {"mixed", "run --weights other/weights.safetensors"}, otherWeights: {none + "no frontier"},
-		zero: {"run --evaluations 0", "run --seeds 0", "run --guided 0"}, noImage: {"run --data folder:classes --out new"},
+		zero: {"run --evaluations 0", "run --seeds 0", "run --guided 0", "run --seeds 100000000", "run --evaluations 100000000"}, noImage: {"run --data folder:classes --out new"},
 	},
 	"eval": {
 		missing: {"nowhere", "run --list nothing", "run --frontier nothing", "run --weights nothing", "run --data folder:nowhere", "--model nothing.json --weights run/weights.safetensors --data synthetic",
@@ -75,7 +75,7 @@ var badCommands = map[string]map[badInput][]string{
 		truncated:    {"cut", "run --frontier cut-net.frontier", "run --weights cut-weights.safetensors", "--model cut-network.json --weights run/weights.safetensors --data synthetic"},
 		otherNetwork: {"mixed", "run --weights other/weights.safetensors", "run --frontier other/net.frontier", "--model mobilenet_v2 --weights run/weights.safetensors --data synthetic"},
 		otherWeights: {"run --frontier same/net.frontier", "exchanged --frontier exchanged/net.frontier"},
-		zero:         {"run --threads 0", "run --subnet 0", "run --images -1", "run --calibration -1"}, noImage: {"run --data folder:classes", "run --list noimage.png"},
+		zero:         {"run --threads 0", "run --threads 100000", "run --subnet 0", "run --images -1", "run --calibration -1"}, noImage: {"run --data folder:classes", "run --list noimage.png"},
 	},
 	"run": {
 		missing:   {"run nothing.png", "nowhere boot.png", "boot.png", "run boot.png --frontier nothing", "boot.png --weights nothing", "run boot.png --classes nothing", "run boot.png --classes empty.txt"},

@@ -68,8 +68,14 @@ func (o *judgingFlags) check(more ...least) error {
 			return fmt.Errorf("--%s %d; want %d or more", f.name, f.value, f.least)
 		}
 	}
+	if o.threads > maxThreads {
+		return fmt.Errorf("--threads %d; want 1 to %d", o.threads, maxThreads)
+	}
 	return nil
 }
+
+// maxThreads is as many as training takes.
+const maxThreads = 1024
 
 // open opens the judge that the flags and some more options ask for. Call done after
 // it was closed.

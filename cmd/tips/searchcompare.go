@@ -75,12 +75,18 @@ type compareOptions struct {
 	asJSON                                bool
 }
 
+// maxSeeds bounds the searches of each strategy, whose curves are kept in memory.
+const maxSeeds = 10_000
+
 func (o *compareOptions) run(cmd *cobra.Command, run string) error {
 	if err := positive(cmd, "guided", "evolution"); err != nil {
 		return err
 	}
 	if err := o.judging.check(least{"evaluations", o.evaluations, 1}, least{"guided", o.guided, 0}, least{"evolution", o.evolution, 0}, least{"seeds", o.seeds, 1}); err != nil {
 		return err
+	}
+	if o.seeds > maxSeeds {
+		return fmt.Errorf("--seeds %d; want 1 to %d", o.seeds, maxSeeds)
 	}
 	budget, err := cost.ParseBudget(o.budget, cost.Exact()...)
 	if err != nil {
