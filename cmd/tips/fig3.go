@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -64,7 +62,7 @@ in 0042.jpg. Interrupted, the command goes on where it stopped when it is run ag
 			o.State = filepath.Join(out.dir, "fig3.state.json")
 			bar := countBar(cmd.ErrOrStderr(), len(o.Images), "images")
 			o.Progress = func(done, _ int) { _ = bar.Set(done) }
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := interruptible()
 			defer stop()
 			f, err := reproduce.Fig3(ctx, o)
 			_ = bar.Clear() // so that an error has a line of its own

@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
-	"os/signal"
 	"runtime"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -36,7 +33,7 @@ This is the form of the paper's Table 1 and Figure 4b.`,
 				bar.ChangeMax(total)
 				_ = bar.Set(done)
 			}
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := interruptible()
 			defer stop()
 			curves, frontiers, err := reproduce.Methods(ctx, o)
 			_ = bar.Clear() // so that an error has a line of its own

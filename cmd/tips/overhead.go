@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -50,7 +47,7 @@ none, a line says so.`,
 			o.Machine = fmt.Sprintf("%s (%s kernels)", cost.CPU(), cost.ThisMachine(o.Threads).Kernels)
 			bar := countBar(cmd.ErrOrStderr(), max(o.Repetitions, 0), "repetitions")
 			o.Progress = func(done, _ int) { _ = bar.Set(done) }
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := interruptible()
 			defer stop()
 			f, err := reproduce.Overhead(ctx, o)
 			_ = bar.Clear() // so that an error has a line of its own

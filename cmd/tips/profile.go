@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -99,7 +96,7 @@ func (o *profileOptions) run(cmd *cobra.Command, model string) error {
 	bar := countBar(cmd.ErrOrStderr(), parts, "measuring")
 	defer bar.Clear()
 	o.Progress = func(share float64) { _ = bar.Set(int(parts * share)) }
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible()
 	defer stop()
 	table, report, err := cost.Profile(ctx, o.ProfileOptions)
 	if errors.Is(err, context.Canceled) {

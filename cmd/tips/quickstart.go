@@ -9,11 +9,9 @@ import (
 	"image/png"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -63,10 +61,8 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted and saved.`,
 				return failed(err)
 			}
 			o.recipe, o.stdout, o.stderr = r, cmd.OutOrStdout(), cmd.ErrOrStderr()
-			// The first interrupt saves and leaves; a second one does not wait for that.
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := interruptible()
 			defer stop()
-			context.AfterFunc(ctx, stop)
 			return o.run(ctx)
 		},
 	}

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -128,10 +126,8 @@ func (o *searchOptions) run(cmd *cobra.Command, run string) error {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return failed(err)
 	}
-	// The first interrupt saves and leaves; a second one does not wait for that.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible()
 	defer stop()
-	context.AfterFunc(ctx, stop)
 	return o.search(ctx, cmd, j)
 }
 

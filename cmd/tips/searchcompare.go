@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -126,9 +124,8 @@ func (o *compareOptions) run(cmd *cobra.Command, run string) error {
 	}
 	show := newCompareProgress(cmd.ErrOrStderr())
 	c.Observe = show.observe
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible()
 	defer stop()
-	context.AfterFunc(ctx, stop)
 	result, err := search.Compare(ctx, c)
 	_ = show.bar.Clear()
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {

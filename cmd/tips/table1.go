@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -83,7 +81,7 @@ in fig4b, so that tables can be checked and added to when the weights are gone.`
 				bar.ChangeMax(total)
 				_ = bar.Set(done)
 			}
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := interruptible()
 			defer stop()
 			f, err := reproduce.Table1(ctx, o)
 			_ = bar.Clear() // so that an error has a line of its own

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,7 +59,7 @@ Accuracy is counted on the test images, which have not chosen the subnetworks. W
 			const parts = 1000
 			bar := countBar(cmd.ErrOrStderr(), parts, "measuring")
 			o.Progress = func(share float64) { _ = bar.Set(int(parts * share)) }
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := interruptible()
 			defer stop()
 			f, err := reproduce.Table3(ctx, o)
 			_ = bar.Clear() // so that an error has a line of its own

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -236,10 +234,8 @@ func (o *trainOptions) run(cmd *cobra.Command, name string) error {
 	if device != nil {
 		defer device.Close()
 	}
-	// The first interrupt saves and leaves; a second one does not wait for that.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible()
 	defer stop()
-	context.AfterFunc(ctx, stop)
 	show := newTrainProgress(cmd.ErrOrStderr())
 	summary, err := train.Run(ctx, train.Options{
 		Recipe: r, Out: out, Fresh: o.fresh, StopAfter: o.stopAfter, Formats: formats(), Observer: show, Executor: executors(device),

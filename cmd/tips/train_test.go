@@ -58,6 +58,8 @@ func TestInterrupt(t *testing.T) {
 		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(10 * time.Millisecond)
+		_ = cmd.Process.Signal(syscall.SIGINT) // as timeout(1) does; it may be gone already
 		_ = cmd.Wait()
 		if code := cmd.ProcessState.ExitCode(); code != 130 {
 			t.Errorf("exit status %d; want 130\n%s", code, stderr)
