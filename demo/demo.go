@@ -175,8 +175,8 @@ func Fixed(budgets ...engine.Budget) func([]Period) (engine.Budget, bool) {
 }
 
 // deadlineRoom is what a deadline leaves above the time that was seen: the engine
-// keeps a margin of its own.
-const deadlineRoom = 1.25
+// keeps a margin of its own, which is wide where the machine is not quiet.
+const deadlineRoom = 1.5
 
 // DownAndBack gives no budget first; then caps on multiply-accumulates that fall, in
 // so many steps, to what the cheapest subnetwork of a frontier takes; then limits on

@@ -149,7 +149,7 @@ func TestDownAndBack(t *testing.T) {
 		got = append(got, b)
 		past = append(past, Period{Median: time.Duration(100-40*len(past)) * time.Microsecond})
 	}
-	want := []engine.Budget{{}, {MACs: f.Points[1].Costs.MACs}, {MACs: f.Points[0].Costs.MACs}, {Time: 75 * time.Microsecond}, {}}
+	want := []engine.Budget{{}, {MACs: f.Points[1].Costs.MACs}, {MACs: f.Points[0].Costs.MACs}, {Time: 90 * time.Microsecond}, {}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}

@@ -72,7 +72,7 @@ func (q *quickTraining) clear() {
 	}
 }
 
-// mostRows of a frontier are printed; the report has all.
+// About so many rows of a frontier are printed; the report has all.
 const mostRows = 12
 
 // showFrontier prints what a search found: as a table, and drawn.
@@ -85,7 +85,11 @@ func (o *quickOptions) showFrontier(f *frontier.Frontier, r *search.Result, char
 		sign = "+-"
 	}
 	fmt.Fprintf(o.stdout, "\n%4s  %-12s %9s %11s  %-12s  %s\n", "#", "accuracy", "MACs", "parameters", "", "widths of its groups")
-	rows := spread(len(f.Points), mostRows)
+	shown := mostRows
+	if len(f.Points) <= mostRows+2 { // to leave out one or two would save no room
+		shown = len(f.Points)
+	}
+	rows := spread(len(f.Points), shown)
 	for _, i := range rows {
 		p := f.Points[i]
 		accuracy := fmt.Sprintf("%.1f %s %.1f %%", 100*p.Accuracy, sign, 100*p.Error())
