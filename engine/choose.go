@@ -162,13 +162,14 @@ func (e *Engine) choose(q *choice) (*candidate, error) {
 	limits := q.budget.and(standing)
 	// Without limits of the call's own, the default is the most that may run.
 	most := int64(math.MaxInt64)
+	var standard *candidate
 	if !q.budget.limited() {
 		c := e.current.Load()
 		if within(c, limits, q.batch) && fitsTime(c) {
 			q.fits = true
 			return c, nil
 		}
-		most = c.costs.MACs
+		standard, most = c, c.costs.MACs
 	}
 	for _, c := range e.best {
 		if c.costs.MACs <= most && within(c, limits, q.batch) && fitsTime(c) {
@@ -177,7 +178,7 @@ func (e *Engine) choose(q *choice) (*candidate, error) {
 		}
 	}
 
-	c := e.closest(limits, q.batch)
+	c := e.closest(standard, most, limits, q.batch)
 	q.predicted = e.predict(c, q.batch)
 	if e.options.Strict {
 		return nil, fmt.Errorf("engine: %w: %s; the closest, %s, takes %d multiply-accumulates, %d bytes of memory, and about %v",
@@ -206,8 +207,9 @@ func within(c *candidate, b Budget, batch int) bool {
 
 // closest is the candidate to run where none keeps all limits: the one that
 // exceeds memory least, of those the one that exceeds multiply-accumulates least,
-// of those the fastest. To run out of memory is worse than to be late.
-func (e *Engine) closest(b Budget, batch int) *candidate {
+// of those the fastest. To run out of memory is worse than to be late. It is the
+// standard, which may be nil, or a point with at most so many multiply-accumulates.
+func (e *Engine) closest(standard *candidate, most int64, b Budget, batch int) *candidate {
 	excess := func(c *candidate) (memory, macs int64, time time.Duration) {
 		if b.Memory > 0 {
 			memory = max(0, c.costs.PeakBytes*int64(batch)-b.Memory)
@@ -217,11 +219,22 @@ func (e *Engine) closest(b Budget, batch int) *candidate {
 		}
 		return memory, macs, e.predict(c, batch)
 	}
-	return slices.MinFunc(e.best, func(x, y *candidate) int {
-		m1, n1, t1 := excess(x)
-		m2, n2, t2 := excess(y)
-		return cmp.Or(cmp.Compare(m1, m2), cmp.Compare(n1, n2), cmp.Compare(t1, t2))
-	})
+	best := standard
+	for _, c := range e.best {
+		if c.costs.MACs > most {
+			continue
+		}
+		if best == nil {
+			best = c
+			continue
+		}
+		m1, n1, t1 := excess(c)
+		m2, n2, t2 := excess(best)
+		if cmp.Or(cmp.Compare(m1, m2), cmp.Compare(n1, n2), cmp.Compare(t1, t2)) < 0 {
+			best = c
+		}
+	}
+	return best
 }
 
 // measure runs candidates, the cheapest first, again and again while time lasts,

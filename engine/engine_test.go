@@ -288,6 +288,33 @@ func TestOffTheFrontier(t *testing.T) {
 	}
 }
 
+// TestCheapestDefault: what is cheaper than every point of the frontier stays the
+// most that may run, however little time there is.
+func TestCheapestDefault(t *testing.T) {
+	set, f := newNet(t)
+	dear := *f
+	dear.Points = f.Points[1:]
+	small := f.Points[0].Subnet
+	e, err := New(set, &dear, Options{Measure: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if err := e.SwitchTo(small); err != nil {
+		t.Fatal(err)
+	}
+	q := choice{batch: 1, hurried: true, deadline: time.Now()}
+	if c, err := e.choose(&q); err != nil || c.subnet != small || q.fits {
+		t.Errorf("in a hurry %s runs (%v), expected to fit: %v; want %s, which does not", c.subnet, err, q.fits, small)
+	}
+	if err := e.Switch(0); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := e.choose(&q); err != nil || c.point != 0 {
+		t.Errorf("in a hurry %s runs (%v); want the cheapest point", c.subnet, err)
+	}
+}
+
 // TestBatches: as many inputs as options allow, each answered as by itself.
 func TestBatches(t *testing.T) {
 	set, f := newNet(t)
