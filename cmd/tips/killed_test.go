@@ -90,6 +90,9 @@ func TestKilledAnywhere(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs SIGKILL")
 	}
+	if testing.Short() {
+		t.Skip("kills commands, many times")
+	}
 	tips := ownProgram(t)
 	long := time.Duration(0)
 	if soak := os.Getenv("TIPS_SOAK"); soak != "" {
@@ -98,11 +101,8 @@ func TestKilledAnywhere(t *testing.T) {
 			t.Fatalf("TIPS_SOAK: %v", err)
 		}
 	}
-	attempts := 5
+	const attempts = 5
 	const patience = 4 * time.Second // with a slow machine, for each victim
-	if testing.Short() {
-		attempts = 2
-	}
 	dir := fixture(t, tips)
 	recipe, err := os.ReadFile(filepath.Join(dir, "run.yaml"))
 	if err != nil {
