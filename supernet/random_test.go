@@ -148,11 +148,14 @@ func between(n *supernet.Network, shortcut, add int) map[int]bool {
 
 func TestRandomNetworks(t *testing.T) {
 	var saw seen
-	for range 4 {
-		rapid.Check(t, func(t *rapid.T) { checkNetwork(t, &saw) })
+	enough := func() bool {
+		return slices.Min([]int{saw.groups, saw.blocks, saw.nested, saw.grouped, saw.dropped}) >= 10
 	}
-	if low := slices.Min([]int{saw.groups, saw.blocks, saw.nested, saw.grouped, saw.dropped}); low < 10 {
-		t.Errorf("too little was seen to be sure of anything: %+v", saw)
+	for round := 0; round < 4 || !enough(); round++ {
+		if round == 100 {
+			t.Fatalf("too little was seen to be sure of anything: %+v", saw)
+		}
+		rapid.Check(t, func(t *rapid.T) { checkNetwork(t, &saw) })
 	}
 }
 
