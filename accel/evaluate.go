@@ -118,32 +118,54 @@ func (x *Executor) Losses(ctx context.Context, batch *dataset.Batch, subs []supe
 	if len(subs) == 0 {
 		return losses, nil
 	}
-	p, err := x.forwardProgram(batch.N, false, x.anyLeavesOut(subs))
+	e := round{params: x.weights, batch: batch, subnets: subs, depth: x.anyLeavesOut(subs)}
+	return losses, x.through(ctx, e, func(at int, marks []float32, _ []compute.Buffer) error {
+		for k := range min(together, len(subs)-at) {
+			losses[at+k] = float64(marks[k]) / float64(batch.N)
+		}
+		return nil
+	})
+}
+
+// round is a batch that goes through subnetworks.
+type round struct {
+	params     compute.Buffer
+	batch      *dataset.Batch
+	subnets    []supernet.Subnet
+	depth      bool             // whether any of them leaves blocks out
+	calibrated bool             // with statistics of their own, not those of the batch
+	statistics []compute.Buffer // of that, in pairs; none where the network has no batch norm
+}
+
+// through carries out a round, several subnetworks at a time, and gives to got what came
+// of those from a number on. What it gets is not to be kept.
+func (x *Executor) through(ctx context.Context, e round, got func(at int, marks []float32, rest []compute.Buffer) error) error {
+	p, err := x.forwardProgram(e.batch.N, e.calibrated, e.depth)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	images, err := x.images(batch, p.batch)
+	images, err := x.images(e.batch, p.batch)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer images.Finalize()
-	for from := 0; from < len(subs); from += together {
+	for at := 0; at < len(e.subnets); at += together {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
-		some := subs[from:min(from+together, len(subs))]
-		scores, rest, err := x.forward(p, x.weights, images, batch, some)
+		var given []compute.Buffer
+		if len(e.statistics) > 0 {
+			given = e.statistics[at/together*2:][:2]
+		}
+		marks, rest, err := x.forward(p, e.params, images, e.batch, e.subnets[at:min(at+together, len(e.subnets))], given...)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if err := finalize(rest...); err != nil {
-			return nil, err
-		}
-		for k := range some {
-			losses[from+k] = float64(scores[k]) / float64(batch.N)
+		if err := errors.Join(got(at, marks, rest), finalize(rest...)); err != nil {
+			return err
 		}
 	}
-	return losses, nil
+	return nil
 }
 
 func (x *Executor) anyLeavesOut(subs []supernet.Subnet) bool {
@@ -174,7 +196,7 @@ func (x *Executor) Evaluate(ctx context.Context, e train.Examination) ([]train.S
 		if err != nil {
 			return nil, err
 		}
-		if err := x.calibrate(ctx, params, batch, e.Subnets, depth, calibrations); err != nil {
+		if err := x.calibrate(ctx, round{params: params, batch: batch, subnets: e.Subnets, depth: depth}, calibrations); err != nil {
 			return nil, err
 		}
 	}
@@ -212,7 +234,8 @@ func (x *Executor) Evaluate(ctx context.Context, e train.Examination) ([]train.S
 		if err != nil {
 			return nil, err
 		}
-		if err := x.test(ctx, params, batch, e.Subnets, depth, statistics, scores); err != nil {
+		judged := round{params: params, batch: batch, subnets: e.Subnets, depth: depth, calibrated: true, statistics: statistics}
+		if err := x.test(ctx, judged, scores); err != nil {
 			return nil, err
 		}
 	}
@@ -223,71 +246,32 @@ func (x *Executor) Evaluate(ctx context.Context, e train.Examination) ([]train.S
 }
 
 // calibrate adds a batch to the statistics of all subnetworks.
-func (x *Executor) calibrate(ctx context.Context, params compute.Buffer, batch *dataset.Batch, subnets []supernet.Subnet, depth bool, to []calibration) error {
-	p, err := x.forwardProgram(batch.N, false, depth)
-	if err != nil {
-		return err
-	}
-	images, err := x.images(batch, p.batch)
-	if err != nil {
-		return err
-	}
-	defer images.Finalize()
+func (x *Executor) calibrate(ctx context.Context, e round, to []calibration) error {
 	norms := x.layout.norms
 	mean, variance := make([]float32, together*norms), make([]float32, together*norms)
-	for from := 0; from < len(subnets); from += together {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		some := subnets[from:min(from+together, len(subnets))]
-		_, rest, err := x.forward(p, params, images, batch, some)
-		if err != nil {
-			return err
-		}
+	return x.through(ctx, e, func(at int, _ []float32, rest []compute.Buffer) error {
 		if norms > 0 {
-			err = errors.Join(rest[0].ToFlatData(mean), rest[1].ToFlatData(variance))
+			if err := errors.Join(rest[0].ToFlatData(mean), rest[1].ToFlatData(variance)); err != nil {
+				return err
+			}
 		}
-		if err := errors.Join(err, finalize(rest...)); err != nil {
-			return err
+		for k := range min(together, len(to)-at) {
+			to[at+k].add(x.layout, e.batch.N, mean[k*norms:(k+1)*norms], variance[k*norms:(k+1)*norms])
 		}
-		for k := range some {
-			to[from+k].add(x.layout, batch.N, mean[k*norms:(k+1)*norms], variance[k*norms:(k+1)*norms])
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // test marks a batch with the statistics of each subnetwork.
-func (x *Executor) test(ctx context.Context, params compute.Buffer, batch *dataset.Batch, subnets []supernet.Subnet, depth bool, statistics []compute.Buffer, to []train.Score) error {
-	p, err := x.forwardProgram(batch.N, true, depth)
-	if err != nil {
-		return err
-	}
-	images, err := x.images(batch, p.batch)
-	if err != nil {
-		return err
-	}
-	defer images.Finalize()
-	for from := 0; from < len(subnets); from += together {
-		if err := ctx.Err(); err != nil {
-			return err
+func (x *Executor) test(ctx context.Context, e round, to []train.Score) error {
+	return x.through(ctx, e, func(at int, marks []float32, _ []compute.Buffer) error {
+		for k := range min(together, len(to)-at) {
+			to[at+k].Loss += float64(marks[k])
+			to[at+k].Correct += int(marks[together+k])
+			to[at+k].Images += e.batch.N
 		}
-		some := subnets[from:min(from+together, len(subnets))]
-		var given []compute.Buffer
-		if x.layout.norms > 0 {
-			given = statistics[from/together*2:][:2]
-		}
-		marks, _, err := x.forward(p, params, images, batch, some, given...)
-		if err != nil {
-			return err
-		}
-		for k := range some {
-			to[from+k].Loss += float64(marks[k])
-			to[from+k].Correct += int(marks[together+k])
-			to[from+k].Images += batch.N
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // calibration is the cumulative average of a subnetwork's statistics, of all

@@ -156,50 +156,21 @@ func (g *graph) both(x, y node) (node, node) {
 	return g.fit(x, dims), g.fit(y, dims)
 }
 
-func (g *graph) add(x, y node) node {
+// pair applies an operation to two nodes of one shape.
+func (g *graph) pair(op func(x, y compute.Value) (compute.Value, error), x, y node) node {
 	x, y = g.both(x, y)
-	return g.is(g.f.Add(x.v, y.v))
+	return g.is(op(x.v, y.v))
 }
 
-func (g *graph) sub(x, y node) node {
-	x, y = g.both(x, y)
-	return g.is(g.f.Sub(x.v, y.v))
-}
-
-func (g *graph) mul(x, y node) node {
-	x, y = g.both(x, y)
-	return g.is(g.f.Mul(x.v, y.v))
-}
-
-func (g *graph) div(x, y node) node {
-	x, y = g.both(x, y)
-	return g.is(g.f.Div(x.v, y.v))
-}
-
-func (g *graph) max(x, y node) node {
-	x, y = g.both(x, y)
-	return g.is(g.f.Max(x.v, y.v))
-}
-
-func (g *graph) min(x, y node) node {
-	x, y = g.both(x, y)
-	return g.is(g.f.Min(x.v, y.v))
-}
-
-func (g *graph) less(x, y node) node {
-	x, y = g.both(x, y)
-	return g.is(g.f.LessThan(x.v, y.v))
-}
-
-func (g *graph) equal(x, y node) node {
-	x, y = g.both(x, y)
-	return g.is(g.f.Equal(x.v, y.v))
-}
-
-func (g *graph) and(x, y node) node {
-	x, y = g.both(x, y)
-	return g.is(g.f.LogicalAnd(x.v, y.v))
-}
+func (g *graph) add(x, y node) node   { return g.pair(g.f.Add, x, y) }
+func (g *graph) sub(x, y node) node   { return g.pair(g.f.Sub, x, y) }
+func (g *graph) mul(x, y node) node   { return g.pair(g.f.Mul, x, y) }
+func (g *graph) div(x, y node) node   { return g.pair(g.f.Div, x, y) }
+func (g *graph) max(x, y node) node   { return g.pair(g.f.Max, x, y) }
+func (g *graph) min(x, y node) node   { return g.pair(g.f.Min, x, y) }
+func (g *graph) less(x, y node) node  { return g.pair(g.f.LessThan, x, y) }
+func (g *graph) equal(x, y node) node { return g.pair(g.f.Equal, x, y) }
+func (g *graph) and(x, y node) node   { return g.pair(g.f.LogicalAnd, x, y) }
 
 // choose takes x where the condition holds, and y elsewhere.
 func (g *graph) choose(condition, x, y node) node {

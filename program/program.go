@@ -71,12 +71,12 @@ func write(dir string, set *weights.Set, f *frontier.Frontier) (s Sizes, err err
 	}
 	parent := filepath.Dir(target)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return Sizes{}, cause(err)
+		return Sizes{}, atomicfile.Cause(err)
 	}
 	// In a folder of another name until it is whole.
 	temp, err := os.MkdirTemp(parent, "."+filepath.Base(target)+".*.tmp")
 	if err != nil {
-		return Sizes{}, cause(err)
+		return Sizes{}, atomicfile.Cause(err)
 	}
 	defer func() {
 		if err != nil {
@@ -87,13 +87,13 @@ func write(dir string, set *weights.Set, f *frontier.Frontier) (s Sizes, err err
 		return Sizes{}, err
 	}
 	if err := os.Chmod(temp, 0o755); err != nil {
-		return Sizes{}, cause(err)
+		return Sizes{}, atomicfile.Cause(err)
 	}
 	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) { // it is empty
-		return Sizes{}, cause(err)
+		return Sizes{}, atomicfile.Cause(err)
 	}
 	if err := os.Rename(temp, target); err != nil {
-		return Sizes{}, cause(err)
+		return Sizes{}, atomicfile.Cause(err)
 	}
 	return s, nil
 }
@@ -108,7 +108,7 @@ func free(target string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return cause(err)
+		return atomicfile.Cause(err)
 	case len(entries) > 0:
 		return fmt.Errorf("the folder holds %s; want a new or an empty one", entries[0].Name())
 	}
@@ -140,7 +140,7 @@ func fill(dir, module string, set *weights.Set, f *frontier.Frontier) (Sizes, er
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		file := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			return Sizes{}, cause(err)
+			return Sizes{}, atomicfile.Cause(err)
 		}
 		if err := atomicfile.Write(file, func(w io.Writer) error {
 			_, err := w.Write(files[name])
@@ -159,7 +159,7 @@ func fill(dir, module string, set *weights.Set, f *frontier.Frontier) (Sizes, er
 	for name, size := range map[string]*int64{WeightsFile: &s.Weights, FrontierFile: &s.Frontier} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
-			return Sizes{}, cause(err)
+			return Sizes{}, atomicfile.Cause(err)
 		}
 		*size = info.Size()
 	}
@@ -195,17 +195,4 @@ func describe(name string, f *frontier.Frontier) (string, error) {
 	}
 	return strings.NewReplacer("NAME", name, "NETWORK", f.Network.Name(), "INPUT", f.Input.String(), "TABLE", strings.TrimRight(table.String(), "\n"),
 		"VERSION", tips.GoVersion()).Replace(readmeText), nil
-}
-
-// cause drops the name of a file from an error: Write names the folder.
-func cause(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		return path.Err
-	}
-	var link *os.LinkError
-	if errors.As(err, &link) {
-		return link.Err
-	}
-	return err
 }

@@ -24,7 +24,7 @@ func Write(name string, write func(io.Writer) error) error {
 		target = to
 	}
 	if err := replace(target, write); err != nil {
-		return fmt.Errorf("write %s: %w", name, cause(err))
+		return fmt.Errorf("write %s: %w", name, Cause(err))
 	}
 	return nil
 }
@@ -36,7 +36,7 @@ func through(name string, write func(io.Writer) error) error {
 		err = errors.Join(write(f), f.Close())
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", name, cause(err))
+		return fmt.Errorf("write %s: %w", name, Cause(err))
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func Clean(name string) error {
 	}
 	for _, l := range left {
 		if err := os.Remove(l); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("clean %s: %w", name, cause(err))
+			return fmt.Errorf("clean %s: %w", name, Cause(err))
 		}
 	}
 	return nil
@@ -111,8 +111,9 @@ func syncDir(dir string) error {
 	return d.Close()
 }
 
-// cause drops the name of the temporary file, which the user never asked for.
-func cause(err error) error {
+// Cause drops the name of a file from an error: that of a temporary one the user never
+// asked for, and others stand in the message already.
+func Cause(err error) error {
 	var path *os.PathError
 	if errors.As(err, &path) {
 		return path.Err
