@@ -178,6 +178,9 @@ func Fixed(budgets ...engine.Budget) func([]Period) (engine.Budget, bool) {
 // keeps a margin of its own, which is wide where the machine is not quiet.
 const deadlineRoom = 1.5
 
+// deadlineRise is by how much each deadline is longer than the one before, at least.
+const deadlineRise = 1.2
+
 // DownAndBack gives no budget first; then caps on multiply-accumulates that fall, in
 // so many steps, to what the cheapest subnetwork of a frontier takes; then limits on
 // time that rise again, by what was seen on the way down; then none.
@@ -191,12 +194,14 @@ func DownAndBack(f *frontier.Frontier, steps int) func([]Period) (engine.Budget,
 			at := (len(f.Points) - 1) * (steps - i) / steps
 			return engine.Budget{MACs: f.Points[at].Costs.MACs}, true
 		case i < 2*steps:
-			// A second that others took from makes no deadline shorter than the one before.
+			// A second that others took from makes no deadline shorter than the one before,
+			// nor does it make all of them alike.
 			var most time.Duration
 			for _, p := range past[2*steps-i : steps+1] {
 				most = max(most, p.Median)
 			}
-			return engine.Budget{Time: tidy(deadlineRoom * float64(most))}, true
+			deadline := max(deadlineRoom*float64(most), deadlineRise*float64(past[i-1].Time))
+			return engine.Budget{Time: tidy(deadline)}, true
 		}
 		return engine.Budget{}, false
 	}

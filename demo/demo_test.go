@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,6 +153,22 @@ func TestDownAndBack(t *testing.T) {
 	want := []engine.Budget{{}, {MACs: f.Points[1].Costs.MACs}, {MACs: f.Points[0].Costs.MACs}, {Time: 90 * time.Microsecond}, {}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
+	}
+	// Where the cheapest took longest, by accident, deadlines rise all the same.
+	next, past = DownAndBack(f, 3), nil
+	var deadlines []time.Duration
+	for _, median := range []time.Duration{50, 30, 20, 40, 40, 40} {
+		b, ok := next(past)
+		if !ok {
+			t.Fatalf("over after %d", len(past))
+		}
+		if b.Time > 0 {
+			deadlines = append(deadlines, b.Time)
+		}
+		past = append(past, Period{Time: b.Time, Median: median * time.Microsecond})
+	}
+	if want := []time.Duration{60 * time.Microsecond, 72 * time.Microsecond}; !slices.Equal(deadlines, want) {
+		t.Errorf("deadlines %v; want %v", deadlines, want)
 	}
 	times, err := Measure(context.Background(), e, inputs[:e.InputLen()], time.Millisecond)
 	if err != nil || len(times) != len(f.Points) {
