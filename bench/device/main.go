@@ -43,8 +43,8 @@ import (
 var script []byte
 
 type settings struct {
-	device, precisions, networks, python string
-	batch, steps, warm, rounds           int
+	device, precisions, peer, networks, python string
+	batch, steps, warm, rounds                 int
 }
 
 // result is a row of the comparison.
@@ -56,7 +56,7 @@ type result struct {
 	Fastest      float64 `json:"fastest_ms"`
 	Slowest      float64 `json:"slowest_ms"`
 	Steps        int     `json:"steps"`
-	Start        float64 `json:"start_s"` // until the first step was done
+	Start        float64 `json:"start_s"` // until the first step was done; sides start one after the other
 	Failure      string  `json:"failure,omitempty"`
 }
 
@@ -64,7 +64,8 @@ func main() {
 	var s settings
 	flag.StringVar(&s.device, "device", accel.XLAName, "as tips train takes it")
 	flag.StringVar(&s.networks, "networks", "mobilenet_v2:width=1.4,data=cifar100 resnet34:data=cifar100", "networks of the zoo, separated by spaces")
-	flag.StringVar(&s.precisions, "precisions", "bf16 tf32", "for both sides, separated by spaces")
+	flag.StringVar(&s.precisions, "precisions", "bf16", "ours, separated by spaces")
+	flag.StringVar(&s.peer, "peer", "bf16 tf32", "PyTorch's, each beside each of ours")
 	flag.StringVar(&s.python, "python", "python3", "that has torch; empty leaves its side out")
 	flag.IntVar(&s.batch, "batch", 256, "images a step")
 	flag.IntVar(&s.steps, "steps", 50, "that are timed")
@@ -137,35 +138,37 @@ type side interface {
 
 func compare(s settings, d *accel.Device, n *supernet.Network, precision, folder string) ([]result, error) {
 	steps := draw(n, 20)
-	open := []struct {
-		name string
-		open func() (side, error)
-	}{
-		{"tips", func() (side, error) { return newOurs(d, n, steps, s.batch) }},
-		{"torch", func() (side, error) { return newTorch(s, n, steps, precision, folder) }},
-	}
-	if s.python == "" {
-		open = open[:1]
-	}
-	rows, sides, times := make([]result, len(open)), make([]side, len(open)), make([][]float64, len(open))
-	for i, o := range open {
-		rows[i] = result{Network: n.Name(), Side: o.name, Precision: precision, Steps: s.steps}
-		start := time.Now()
-		one, err := o.open()
-		if err == nil {
-			defer one.close()
-			_, err = one.step(1)
+	begun := time.Now()
+	// Python takes its time to start: it does so while our program is compiled.
+	rows, sides := []result{{Side: "tips", Precision: precision}}, []side{nil}
+	if s.python != "" {
+		for _, p := range strings.Fields(s.peer) {
+			t, err := newTorch(s, n, steps, p, folder)
+			if err != nil {
+				return nil, err
+			}
+			defer t.close()
+			rows, sides = append(rows, result{Side: "torch", Precision: p}), append(sides, t)
 		}
-		if err != nil {
-			rows[i].Failure = err.Error()
+	}
+	o, err := newOurs(d, n, steps, s.batch)
+	if err != nil {
+		return nil, err
+	}
+	defer o.close()
+	sides[0] = o
+	for i, one := range sides {
+		rows[i].Network, rows[i].Steps = n.Name(), s.steps
+		if _, err := one.step(1); err != nil {
+			rows[i].Failure, sides[i] = err.Error(), nil
 			continue
 		}
-		rows[i].Start = time.Since(start).Seconds()
+		rows[i].Start = time.Since(begun).Seconds()
 		if _, err := one.step(s.warm); err != nil {
 			return nil, err
 		}
-		sides[i] = one
 	}
+	times := make([][]float64, len(sides))
 	for range s.rounds {
 		for i, one := range sides {
 			if one == nil {
@@ -209,7 +212,7 @@ type ours struct {
 	at       int
 }
 
-func newOurs(d *accel.Device, n *supernet.Network, subnets [][]supernet.Subnet, batch int) (side, error) {
+func newOurs(d *accel.Device, n *supernet.Network, subnets [][]supernet.Subnet, batch int) (*ours, error) {
 	x, err := d.NewExecutor(train.Settings{Network: n, Update: train.Update{Momentum: 0.9, WeightDecay: 5e-5}})
 	if err != nil {
 		return nil, err
@@ -259,6 +262,7 @@ type torch struct {
 	command *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Reader
+	ready   bool
 }
 
 // torchOp is an operation as the script reads it.
@@ -278,7 +282,7 @@ type torchOp struct {
 	Activation string  `json:"activation"`
 }
 
-func newTorch(s settings, n *supernet.Network, subnets [][]supernet.Subnet, precision, folder string) (side, error) {
+func newTorch(s settings, n *supernet.Network, subnets [][]supernet.Subnet, precision, folder string) (*torch, error) {
 	full, in := n.Full(), n.Input()
 	program := struct {
 		Batch    int       `json:"batch"`
@@ -316,7 +320,7 @@ func newTorch(s settings, n *supernet.Network, subnets [][]supernet.Subnet, prec
 	if err != nil {
 		return nil, err
 	}
-	file := filepath.Join(folder, "program.json")
+	file := filepath.Join(folder, "program-"+precision+".json")
 	if err := os.WriteFile(file, text, 0o644); err != nil {
 		return nil, err
 	}
@@ -333,13 +337,16 @@ func newTorch(s settings, n *supernet.Network, subnets [][]supernet.Subnet, prec
 	if err := t.command.Start(); err != nil {
 		return nil, err
 	}
-	if line, err := t.out.ReadString('\n'); err != nil || strings.TrimSpace(line) != "ready" {
-		return nil, errors.Join(fmt.Errorf("torch_masked.py said %q instead of ready", line), err, t.close())
-	}
 	return t, nil
 }
 
 func (t *torch) step(count int) ([]float64, error) {
+	if !t.ready {
+		if line, err := t.out.ReadString('\n'); err != nil || strings.TrimSpace(line) != "ready" {
+			return nil, errors.Join(fmt.Errorf("torch_masked.py said %q instead of ready", line), err)
+		}
+		t.ready = true
+	}
 	if _, err := fmt.Fprintf(t.in, "step %d\n", count); err != nil {
 		return nil, err
 	}
