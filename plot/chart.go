@@ -55,33 +55,34 @@ var palette = []color.NRGBA{
 const pngDPI = 192
 
 // WriteSVG draws the chart as SVG.
-func (c Chart) WriteSVG(w io.Writer) error {
-	return c.write(w, vgsvg.New(chartWidth, chartHeight))
-}
+func (c Chart) WriteSVG(w io.Writer) error { return Sheet{c}.WriteSVG(w) }
 
 // WritePNG draws the chart as PNG.
-func (c Chart) WritePNG(w io.Writer) error {
-	return c.write(w, vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(chartWidth, chartHeight), vgimg.UseDPI(pngDPI))})
+func (c Chart) WritePNG(w io.Writer) error { return Sheet{c}.WritePNG(w) }
+
+// Sheet is charts below each other in one picture.
+type Sheet []Chart
+
+// WriteSVG draws the charts as SVG.
+func (s Sheet) WriteSVG(w io.Writer) error {
+	return s.write(w, vgsvg.New(chartWidth, s.height()))
 }
 
-// WriteSVG draws charts below each other as one SVG.
-func WriteSVG(w io.Writer, charts ...Chart) error {
-	canvas := vgsvg.New(chartWidth, chartHeight*vg.Length(len(charts)))
+// WritePNG draws the charts as PNG.
+func (s Sheet) WritePNG(w io.Writer) error {
+	return s.write(w, vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(chartWidth, s.height()), vgimg.UseDPI(pngDPI))})
+}
+
+func (s Sheet) height() vg.Length { return chartHeight * vg.Length(len(s)) }
+
+func (s Sheet) write(w io.Writer, canvas vg.CanvasWriterTo) error {
 	sheet := draw.New(canvas)
-	for i, c := range charts {
+	for i, c := range s {
 		above := vg.Length(i) * chartHeight
-		below := vg.Length(len(charts)-1-i) * chartHeight
+		below := vg.Length(len(s)-1-i) * chartHeight
 		if err := c.draw(draw.Crop(sheet, 0, 0, below, -above)); err != nil {
 			return err
 		}
-	}
-	_, err := canvas.WriteTo(w)
-	return err
-}
-
-func (c Chart) write(w io.Writer, canvas vg.CanvasWriterTo) error {
-	if err := c.draw(draw.New(canvas)); err != nil {
-		return err
 	}
 	_, err := canvas.WriteTo(w)
 	return err

@@ -25,7 +25,7 @@ func Plot(dir string) error {
 	if err != nil {
 		return fmt.Errorf("train: %s: %w", f.Name(), err)
 	}
-	err = atomicfile.Write(filepath.Join(dir, CurvesFile), func(w io.Writer) error { return plot.WriteSVG(w, charts...) })
+	err = atomicfile.Write(filepath.Join(dir, CurvesFile), func(w io.Writer) error { return plot.Sheet(charts).WriteSVG(w) })
 	if err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
