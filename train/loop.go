@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"time"
@@ -77,23 +76,12 @@ func (t *trainer) loop(ctx context.Context) error {
 // epoch is the one under way, counted from 0.
 func (t *trainer) epoch() int { return t.Step / t.perEpoch }
 
-// Streams of random numbers, one for each purpose.
-const (
-	stepStream = 0x73746570 << 32 // "step"
-	viewStream = 0x76696577 << 32 // "view"
-)
-
-// chance is the generator for a purpose in the step to be taken.
-func (t *trainer) chance(stream uint64) *rand.Rand {
-	return rand.New(rand.NewPCG(t.recipe.Seed, stream+uint64(t.Step)))
-}
-
 // takeStep plans a step, has it done, and takes it down. When ctx is cancelled a
 // review is left, as if it had not begun: late in a run it takes as long as many
 // steps.
 func (t *trainer) takeStep(ctx context.Context) error {
 	if tau := t.method.Interval(); tau > 0 && t.Step%tau == 0 {
-		if err := t.method.Review(ctx, t.Step, t.chance(viewStream), validation{t}); err != nil {
+		if err := t.method.Review(ctx, t.Step, t.recipe.random(viewStream, t.Step), validation{t}); err != nil {
 			return err
 		}
 	}
@@ -104,7 +92,7 @@ func (t *trainer) takeStep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	plan, err := t.method.Step(ctx, t.Step, t.chance(stepStream), judge{t.executor, batch})
+	plan, err := t.method.Step(ctx, t.Step, t.recipe.StepRandom(t.Step), judge{t.executor, batch})
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 	"tips/dataset"
 	"tips/internal/atomicfile"
 	"tips/supernet"
-	"tips/train/method"
 	"tips/weights"
 )
 
@@ -158,13 +157,7 @@ func prepare(o Options) (_ *trainer, err error) {
 	if err := t.openData(); err != nil {
 		return nil, fmt.Errorf("train: %w", err)
 	}
-	config := method.Config{
-		Network: t.network, Input: t.network.Input(), Loss: method.Loss(recipe.Method.Loss), Steps: t.steps,
-	}
-	if config.Options, err = recipe.Method.options(t.network); err != nil {
-		return nil, fmt.Errorf("train: %w", err)
-	}
-	if t.method, err = method.New(recipe.Method.Name, config); err != nil {
+	if t.method, err = recipe.NewMethod(t.network, t.steps); err != nil {
 		return nil, fmt.Errorf("train: %w", err)
 	}
 	if t.method.Interval() > 0 && t.held == nil {

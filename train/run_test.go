@@ -421,3 +421,45 @@ func TestCurves(t *testing.T) {
 		t.Errorf("accuracy %v %%", y)
 	}
 }
+
+// TestPlansBeforehand: what a run draws can be told without it.
+func TestPlansBeforehand(t *testing.T) {
+	for _, name := range []string{"tips", "us-nets", "ofa"} {
+		r := tiny(t, "method.name="+name, "epochs=1", "seed=7", "metrics.every=1")
+		dir := t.TempDir()
+		run(t, Options{Recipe: r, Out: dir})
+		n, err := r.OpenNetwork()
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := (400 - 48) / 32
+		m, err := r.NewMethod(n, steps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := 0
+		for _, record := range metricsOf(t, dir) {
+			if record.Step == nil {
+				continue
+			}
+			plan, err := m.Step(context.Background(), record.Step.Number, r.StepRandom(record.Step.Number), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want, got []string
+			for _, l := range plan.Lessons {
+				want = append(want, l.Subnet.String())
+			}
+			for _, l := range record.Step.Lessons {
+				got = append(got, l.Subnet)
+			}
+			if diff := gocmp.Diff(want, got); diff != "" {
+				t.Errorf("%s, step %d (-planned +taken):\n%s", name, record.Step.Number, diff)
+			}
+			seen++
+		}
+		if seen != steps {
+			t.Errorf("%s: %d steps were taken down; want %d", name, seen, steps)
+		}
+	}
+}
