@@ -37,6 +37,7 @@ generate: ## the parts of docs/ that come from the program
 	go generate ./...
 
 figures: ## the plots of docs/figures.md
+	go run ./cmd/tips reproduce draws --out docs/figures
 	go run ./cmd/tips reproduce fig4a --out docs/figures
 	go run ./cmd/tips reproduce fig5 --out docs/figures
 	go run ./cmd/tips reproduce fig6 --out docs/figures

@@ -161,9 +161,11 @@ func comparable(a, b *run) error {
 	return nil
 }
 
-// method is how a run is labelled: its method, and what is not as usual with it.
-func (r *run) method() string {
-	m := r.recipe.Method
+// method is how a run is labelled.
+func (r *run) method() string { return methodLabel(r.recipe.Method) }
+
+// methodLabel names a method, and what is not as usual with it.
+func methodLabel(m train.MethodRecipe) string {
 	label := m.Name
 	for _, part := range []struct {
 		unusual bool

@@ -101,6 +101,11 @@ var badCommands = map[string]map[badInput][]string{
 		missing: {"nothing"}, truncated: {none + "no files"}, otherNetwork: {none + "no weights"}, otherWeights: {none + "no frontier"},
 		zero: {""}, noImage: {none + "no images"},
 	},
+	"reproduce draws": {
+		missing: {"nothing", "nothing.yaml", "--model nothing.json", "--steps 5 --out boot.png/x", "run.yaml another.yaml"}, truncated: {"cut.yaml", "--model cut-network.json"},
+		otherNetwork: {"--model ./run/weights.safetensors", "run/weights.safetensors"}, otherWeights: {none + "no frontier"},
+		zero: {"--steps 0", "--steps 100001", "--at 0", "--at ,", "--set method.factor=0.5", "--set method.factor", "--set method.analysis.path_nodes=1000", "--model mobilenet_v2:min=1"}, noImage: {"noimage.png", "--model ./noimage.png"},
+	},
 	"reproduce fig3": {
 		missing:      {"--weights nothing --images pictures --model " + colourNetwork, "--weights colour.safetensors --images nowhere --model " + colourNetwork},
 		truncated:    {"--weights cut-colour.safetensors --images pictures --model " + colourNetwork, "--weights colour.safetensors --images pictures --model cut-network.json"},

@@ -52,15 +52,10 @@ in fig4b, so that tables can be checked and added to when the weights are gone.`
 			if judging.weights != "" {
 				return fmt.Errorf("--weights %s: runs are judged by their own", judging.weights)
 			}
-			o.Runs, o.At = args, nil
-			if at != "" {
-				for text := range strings.SplitSeq(at, ",") {
-					b, err := cost.ParseBudget(cost.MACsName+"<="+text, cost.MACs())
-					if err != nil {
-						return fmt.Errorf("--at: %w", err)
-					}
-					o.At = append(o.At, int64(b[0].Most))
-				}
+			o.Runs = args
+			var err error
+			if o.At, err = parseBudgets(at); err != nil {
+				return err
 			}
 			defer judging.done()
 			if err := judging.openDevice(); err != nil {
@@ -99,6 +94,21 @@ in fig4b, so that tables can be checked and added to when the weights are gone.`
 	_ = cmd.MarkFlagDirname("keep")
 	out.register(cmd)
 	return cmd
+}
+
+// parseBudgets reads what --at has; nil if that is nothing.
+func parseBudgets(at string) (list []int64, err error) {
+	if at == "" {
+		return nil, nil
+	}
+	for text := range strings.SplitSeq(at, ",") {
+		b, err := cost.ParseBudget(cost.MACsName+"<="+text, cost.MACs())
+		if err != nil {
+			return nil, fmt.Errorf("--at: %w", err)
+		}
+		list = append(list, int64(b[0].Most))
+	}
+	return list, nil
 }
 
 func newFig4b() *cobra.Command {
