@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"image/color"
 	"io"
+	"math"
+	"strconv"
 
 	gonum "gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -19,6 +21,7 @@ type Chart struct {
 	Series                []Series
 	Marks                 []Mark
 	FromZero              bool // the Y axis starts at 0
+	LogY                  bool // the Y axis is logarithmic, in SVG and PNG files; for values above 0
 }
 
 // Mark is a dashed line across a chart at one place of its X axis.
@@ -114,8 +117,32 @@ func (c Chart) draw(sheet draw.Canvas) error {
 
 const (
 	legendSpare   = 1.15
-	smallestTitle = 6 // points
+	smallestTitle = 6  // points
+	mostMarks     = 40 // of the points of a line; where there are more, fewMarks
+	fewMarks      = 10
 )
+
+// logTicks are 1, 2 and 5 times powers of ten, named, and the others between, not.
+type logTicks struct{}
+
+// Ticks implements gonum's Ticker.
+func (logTicks) Ticks(low, high float64) []gonum.Tick {
+	var list []gonum.Tick
+	for power := math.Floor(math.Log10(low)); power <= math.Ceil(math.Log10(high)); power++ {
+		for m := 1.0; m < 10; m++ {
+			v := m * math.Pow(10, power)
+			if v < low || v > high {
+				continue
+			}
+			t := gonum.Tick{Value: v}
+			if m == 1 || m == 2 || m == 5 {
+				t.Label = strconv.FormatFloat(v, 'g', 3, 64)
+			}
+			list = append(list, t)
+		}
+	}
+	return list
+}
 
 func (c Chart) build() (*gonum.Plot, error) {
 	p := gonum.New()
@@ -140,7 +167,13 @@ func (c Chart) build() (*gonum.Plot, error) {
 			return nil, fmt.Errorf("series %q: %w", s.Name, err)
 		}
 	}
-	if c.FromZero {
+	switch {
+	case c.LogY:
+		if p.Y.Min <= 0 {
+			return nil, fmt.Errorf("%g on a logarithmic axis", p.Y.Min)
+		}
+		p.Y.Scale, p.Y.Tick.Marker = gonum.LogScale{}, logTicks{}
+	case c.FromZero:
 		p.Y.Min = 0
 	}
 	for _, m := range c.Marks {
@@ -205,7 +238,15 @@ func (s Series) addTo(p *gonum.Plot, ink color.NRGBA, number int) error {
 		p.Add(band)
 	}
 	glyphs := []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{}}
-	marks, err := plotter.NewScatter(points)
+	marked := points
+	if len(points) > mostMarks && !s.Scatter { // they would hide the line: now and then one, another's elsewhere
+		marked = nil
+		every := (len(points) + fewMarks - 1) / fewMarks
+		for i := number % every; i < len(points); i += every {
+			marked = append(marked, points[i])
+		}
+	}
+	marks, err := plotter.NewScatter(marked)
 	if err != nil {
 		return err
 	}

@@ -220,3 +220,30 @@ func TestBars(t *testing.T) {
 		t.Error("a panel without bars was drawn")
 	}
 }
+
+// TestLogY: a logarithmic axis has named ticks at 1, 2 and 5 times powers of ten, and
+// refuses what it cannot show.
+func TestLogY(t *testing.T) {
+	var named []string
+	all := logTicks{}.Ticks(0.13, 4.5)
+	for _, tick := range all {
+		if tick.Value < 0.13 || tick.Value > 4.5 {
+			t.Errorf("a tick at %v", tick.Value)
+		}
+		if tick.Label != "" {
+			named = append(named, tick.Label)
+		}
+	}
+	if got := strings.Join(named, " "); got != "0.2 0.5 1 2" || len(all) != 12 {
+		t.Errorf("ticks %q, %d in all; want 0.2 0.5 1 2, 12", got, len(all))
+	}
+	c := Chart{LogY: true, Series: []Series{{Name: "a", X: []float64{1, 2, 3}, Y: []float64{1, 0.1, 0.01}}}}
+	var b bytes.Buffer
+	if err := c.WriteSVG(&b); err != nil || !strings.Contains(b.String(), ">0.02<") {
+		t.Errorf("%v; no tick 0.02 in %d bytes", err, b.Len())
+	}
+	c.Series[0].Y[2] = 0
+	if err := c.WriteSVG(&b); err == nil {
+		t.Error("zero on a logarithmic axis was drawn")
+	}
+}

@@ -37,7 +37,7 @@ func Fig4b(o Fig4bOptions) (Figure, error) {
 		Caption: fmt.Sprintf("training loss of the full %s on %s, by method (the paper's Figure 4b, c is on ImageNet and Tiny-ImageNet)", network, data),
 		Chart: plot.Chart{
 			Title:  fmt.Sprintf("%s on %s: training loss of the full network", model(network), data),
-			XLabel: "epoch", YLabel: "cross-entropy with the labels",
+			XLabel: "epoch", YLabel: "cross-entropy with the labels", LogY: true,
 		},
 	}
 	if o.Time {
@@ -51,8 +51,9 @@ func Fig4b(o Fig4bOptions) (Figure, error) {
 	var curves []*curve
 	for _, m := range methods {
 		c := curveOf(m, of[m])
-		s := plot.Series{Name: m, X: make([]float64, len(c.epochs)), Y: c.loss, Deviation: c.deviation}
+		s := plot.Series{Name: m, X: make([]float64, len(c.epochs)), Y: c.loss, Deviation: make([]float64, len(c.epochs))}
 		for i, e := range c.epochs {
+			s.Deviation[i] = min(c.deviation[i], 0.9*c.loss[i]) // the axis ends above 0
 			if s.X[i] = float64(e); o.Time {
 				s.X[i] = c.seconds[i] / 60
 			}
@@ -176,6 +177,9 @@ func (c *curve) reach(target float64) (epoch int, reached bool) {
 	return c.epochs[at], true
 }
 
+// muchFewer is a share of the epochs that is less by far. The paper's is 0.61.
+const muchFewer = 0.75
+
 // fig4bFindings say when TIPS reaches what other methods end with.
 func fig4bFindings(curves []*curve) []Finding {
 	at := slices.IndexFunc(curves, func(c *curve) bool { return c.name == "tips" })
@@ -198,7 +202,7 @@ func fig4bFindings(curves []*curve) []Finding {
 		f := Finding{Claim: "TIPS needs much fewer epochs " + claims[c.name]}
 		if epoch, reached := ours.reach(target); reached {
 			f.Measured = fmt.Sprintf("a loss of %.3f takes %s %s and TIPS %d: %.2f times as many", target, c.name, plural(needs, "epoch"), epoch, float64(epoch)/float64(needs))
-			f.Holds = epoch < needs
+			f.Holds = float64(epoch) <= muchFewer*float64(needs)
 		} else {
 			f.Measured = fmt.Sprintf("a loss of %.3f takes %s %s, and TIPS does not reach it: %.3f after %d", target, c.name, plural(needs, "epoch"), ours.sought[len(ours.sought)-1], ours.epochs[len(ours.epochs)-1])
 		}

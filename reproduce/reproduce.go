@@ -44,6 +44,7 @@ type Finding struct {
 	Claim    string `json:"claim"`
 	Measured string `json:"measured"`
 	Holds    bool   `json:"holds"`
+	Open     bool   `json:"open,omitempty"` // what was measured is too uncertain to tell
 }
 
 // WriteCSV writes the data of the figure.

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"tips/frontier"
 	"tips/supernet"
 	"tips/supernet/zoo"
@@ -321,33 +323,78 @@ func (r *table1Run) judge(ctx context.Context, o Table1Options, judged func()) e
 // estimate is an accuracy of a method, in %.
 type estimate struct {
 	mean      float64
-	deviation float64 // over the runs; of one, the error of counting
-	err       float64 // standard error of the mean
+	deviation float64 // over the runs; 0 of one
+	counting  float64 // error of a run's accuracy by counting images
+	err       float64 // standard error of the mean, by the noise of all methods
 	runs      int     // 0: there is nothing
 }
 
-// estimateOf takes the mean of runs. Its error is by their deviation, and not less
-// than that of counting images: two runs may agree by chance.
+// estimateOf takes the mean of runs.
 func estimateOf(cells []*table1Cell) estimate {
 	var values []float64
-	counting := 0.0
+	e := estimate{runs: len(cells)}
 	for _, c := range cells {
 		if c == nil {
 			return estimate{}
 		}
 		values = append(values, 100*c.tested.Accuracy)
-		counting += 100 * c.tested.Error() / float64(len(cells))
+		e.counting += 100 * c.tested.Error() / float64(len(cells))
 	}
-	e := estimate{runs: len(cells)}
 	e.mean, e.deviation = spread(values)
-	e.err = max(e.deviation, counting) / math.Sqrt(float64(e.runs))
-	if e.runs == 1 {
-		e.deviation = counting
-	}
 	return e
 }
 
 // minus is a difference and its error.
 func (e estimate) minus(other estimate) (difference, err float64) {
 	return e.mean - other.mean, math.Hypot(e.err, other.err)
+}
+
+// noise is how far runs lie apart that differ in nothing but their seed. It is pooled
+// over the methods of which there are several runs: two runs of one method may agree
+// by chance, and a single run says nothing of it.
+type noise struct {
+	deviation float64
+	freedom   int // degrees: runs beyond the first of their method
+}
+
+func noiseOf(methods []*table1Method) noise {
+	var n noise
+	sum := 0.0
+	for _, m := range methods {
+		squares, cells := 0.0, 0.0
+		for _, e := range m.at {
+			if e.runs > 1 {
+				squares += e.deviation * e.deviation
+				cells++
+			}
+		}
+		if cells == 0 {
+			continue
+		}
+		more := len(m.runs) - 1
+		n.freedom += more
+		// The budgets of a run go up and down together: they are no runs of their own.
+		sum += float64(more) * squares / cells
+	}
+	if n.freedom > 0 {
+		n.deviation = math.Sqrt(sum / float64(n.freedom))
+	}
+	return n
+}
+
+// of is the standard error of a method's mean, which is not less than that of counting.
+func (n noise) of(e estimate) float64 {
+	if e.runs == 0 {
+		return 0
+	}
+	return max(n.deviation, e.counting) / math.Sqrt(float64(e.runs))
+}
+
+// clear is how many errors a difference must be large not to be called chance, at
+// 95 %. Of how few runs the noise is known is part of it.
+func (n noise) clear() float64 {
+	if n.freedom == 0 {
+		return distuv.UnitNormal.Quantile(0.975)
+	}
+	return distuv.StudentsT{Sigma: 1, Nu: float64(n.freedom)}.Quantile(0.975)
 }

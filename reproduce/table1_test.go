@@ -161,7 +161,7 @@ func TestTable1(t *testing.T) {
 			t.Errorf("above the full network's cost there is %v", row)
 		}
 	}
-	if len(f.Chart.Series) != 3 || len(f.Chart.Series[0].X) != 3 || f.Chart.Series[0].Y[2] != 83 || math.Abs(f.Chart.Series[0].Deviation[2]-math.Sqrt2) > 1e-9 {
+	if len(f.Chart.Series) != 3 || len(f.Chart.Series[0].X) != 3 || f.Chart.Series[0].Y[2] != 83 || math.Abs(f.Chart.Series[0].Deviation[2]-1) > 1e-9 {
 		t.Errorf("drawn is %+v", f.Chart.Series)
 	}
 
@@ -278,13 +278,44 @@ func TestPaperTable1(t *testing.T) {
 	}
 }
 
+// TestNoise: the deviation of runs from their method's mean is pooled, and how few
+// they are counts.
+func TestNoise(t *testing.T) {
+	method := func(runs int, deviations ...float64) *table1Method {
+		m := &table1Method{runs: make([]*table1Run, runs)}
+		for _, d := range deviations {
+			m.at = append(m.at, estimate{deviation: d, counting: 0.5, runs: runs})
+		}
+		return m
+	}
+	n := noiseOf([]*table1Method{method(3, 1, 1), method(1, 0, 0), method(2, 2, 0)})
+	if want := math.Sqrt((2*1.0 + 1*2.0) / 3); math.Abs(n.deviation-want) > 1e-12 || n.freedom != 3 {
+		t.Errorf("deviation %v with %d degrees of freedom; want %v with 3", n.deviation, n.freedom, want)
+	}
+	// Student's t at 97.5 %, from a printed table.
+	for freedom, want := range map[int]float64{0: 1.960, 1: 12.706, 2: 4.303, 10: 2.228} {
+		if got := (noise{1, freedom}).clear(); math.Abs(got-want) > 5e-4 {
+			t.Errorf("%d degrees of freedom: %v errors; want %v", freedom, got, want)
+		}
+	}
+	for _, c := range []struct {
+		deviation float64
+		e         estimate
+		want      float64
+	}{{2, estimate{counting: 0.5, runs: 4}, 1}, {0.1, estimate{counting: 0.5, runs: 1}, 0.5}, {2, estimate{}, 0}} {
+		if got := (noise{c.deviation, 1}).of(c.e); got != c.want {
+			t.Errorf("%+v with noise %v: error %v; want %v", c.e, c.deviation, got, c.want)
+		}
+	}
+}
+
 // TestTable1Findings: leads, orders and what is beyond error, of made-up estimates.
 func TestTable1Findings(t *testing.T) {
 	paper := paperTable1[0]
 	method := func(name string, means ...float64) *table1Method {
 		m := &table1Method{name: name}
 		for _, mean := range means {
-			m.at = append(m.at, estimate{mean, 0.2, 0.1, 2})
+			m.at = append(m.at, estimate{mean: mean, deviation: 0.2, err: 0.1, runs: 2})
 		}
 		return m
 	}
@@ -356,7 +387,7 @@ func textOf(f Figure) string {
 		fmt.Fprintln(&b, strings.Join(row, " | "))
 	}
 	for _, finding := range f.Findings {
-		fmt.Fprintf(&b, "%v: %s: %s\n", finding.Holds, finding.Claim, finding.Measured)
+		fmt.Fprintf(&b, "%v (open: %v): %s: %s\n", finding.Holds, finding.Open, finding.Claim, finding.Measured)
 	}
 	for _, r := range f.Remarks {
 		if at := strings.Index(r, string(filepath.Separator)); at == 0 { // the folder of a test

@@ -25,6 +25,7 @@ type table1 struct {
 	methods []*table1Method
 	budgets []int64
 	paper   paperTable
+	noise   noise
 }
 
 func table1Figure(runs []*table1Run, budgets []int64, paper paperTable) Figure {
@@ -32,6 +33,12 @@ func table1Figure(runs []*table1Run, budgets []int64, paper paperTable) Figure {
 	names, of := byMethod(runs)
 	for _, name := range names {
 		t.methods = append(t.methods, table1MethodOf(name, of[name], len(budgets)))
+	}
+	t.noise = noiseOf(t.methods)
+	for _, m := range t.methods {
+		for i := range m.at {
+			m.at[i].err = t.noise.of(m.at[i])
+		}
 	}
 	n, recipe := runs[0].network.Name(), runs[0].recipe
 	f := Figure{
@@ -48,7 +55,7 @@ func table1Figure(runs []*table1Run, budgets []int64, paper paperTable) Figure {
 		s := plot.Series{Name: m.name, Bars: true}
 		for i, e := range m.at {
 			if e.runs > 0 {
-				s.X, s.Y, s.Deviation = append(s.X, float64(budgets[i])/1e6), append(s.Y, e.mean), append(s.Deviation, e.deviation)
+				s.X, s.Y, s.Deviation = append(s.X, float64(budgets[i])/1e6), append(s.Y, e.mean), append(s.Deviation, e.err)
 			}
 		}
 		if len(s.X) > 0 {
@@ -159,7 +166,7 @@ func (t *table1) lines() [][]string {
 			if m.at[i].runs == 0 {
 				return "-"
 			}
-			return fmt.Sprintf("%.1f ± %.1f", m.at[i].mean, m.at[i].deviation)
+			return m.at[i].text()
 		}))
 	}
 	for _, r := range t.paper.rows {
@@ -218,7 +225,7 @@ func (t *table1) findings() []Finding {
 			if m == ours || p == nil || q == nil {
 				continue // nothing that the paper claims
 			}
-			if f, any := leadFinding(ours, m); any {
+			if f, any := leadFinding(ours, m, t.noise.clear()); any {
 				low, high := 100.0, -100.0
 				for i := range p.accuracy {
 					d := p.accuracy[i] - q.accuracy[i]
@@ -235,8 +242,9 @@ func (t *table1) findings() []Finding {
 	return list
 }
 
-// leadFinding says by how much one method is ahead of another.
-func leadFinding(ours, m *table1Method) (f Finding, any bool) {
+// leadFinding says by how much one method is ahead of another, where clear is how many
+// errors a lead must be large.
+func leadFinding(ours, m *table1Method, clear float64) (f Finding, any bool) {
 	ahead, clearly, behind, all := 0, 0, 0, 0
 	low, high := "", ""
 	least, most := 1e9, -1e9
@@ -249,10 +257,10 @@ func leadFinding(ours, m *table1Method) (f Finding, any bool) {
 		if d > 0 {
 			ahead++
 		}
-		if d > 2*err {
+		if d > clear*err {
 			clearly++
 		}
-		if d < -2*err {
+		if d < -clear*err {
 			behind++
 		}
 		if d < least {
@@ -262,14 +270,15 @@ func leadFinding(ours, m *table1Method) (f Finding, any bool) {
 			most, high = d, lead(d, err)
 		}
 	}
-	f.Holds = all > 0 && ahead == all
-	f.Measured = fmt.Sprintf("ahead at %d of %s, by %s to %s points; by more than twice the error at %d, behind by more than that at %d", ahead, plural(all, "budget"), low, high, clearly, behind)
+	f.Holds = all > 0 && ahead == all && 2*clearly >= all
+	f.Open = !f.Holds && behind == 0
+	f.Measured = fmt.Sprintf("ahead at %d of %s, by %s to %s points; clearly (by more than %.1f errors) at %d, and clearly behind at %d", ahead, plural(all, "budget"), low, high, clear, clearly, behind)
 	return f, all > 0
 }
 
 // order compares how the methods stand with how they stand in the paper, pair by pair.
 func (t *table1) order() (f Finding, any bool) {
-	pairs, same, against := 0, 0, 0
+	pairs, same, against, clear := 0, 0, 0, t.noise.clear()
 	for i, budget := range t.budgets {
 		k := t.paper.at(budget)
 		if k < 0 {
@@ -288,7 +297,7 @@ func (t *table1) order() (f Finding, any bool) {
 				if d > 0 {
 					same++
 				}
-				if d < -2*err {
+				if d < -clear*err {
 					against++
 				}
 			}
@@ -311,8 +320,9 @@ func (t *table1) order() (f Finding, any bool) {
 	}
 	return Finding{
 		Claim:    "the order of the methods, budget by budget: " + first,
-		Measured: fmt.Sprintf("%d of %s in the paper's order, and %d the other way round by more than twice the error", same, plural(pairs, "pair"), against),
+		Measured: fmt.Sprintf("%d of %s in the paper's order, and %d clearly the other way round", same, plural(pairs, "pair"), against),
 		Holds:    same == pairs,
+		Open:     same < pairs && against == 0,
 	}, pairs > 0
 }
 
@@ -337,11 +347,11 @@ func (t *table1) remarks() []string {
 	}
 	list := []string{trained, fmt.Sprintf("Subnetworks: of each run's frontier the most accurate within the budget by %s held-out images. Accuracy: by %d test images, which chose nothing; batch norm re-estimated for each on training images.",
 		t.heldOut(), r.smallest.tested.Images),
-		"±: deviation over the runs of a method; of a single run, the error of counting images. The error of a difference is by the larger of the two."}
+		t.errors()}
 	for _, m := range t.methods {
-		text := fmt.Sprintf("%s: %.1f ± %.1f %% at the network's smallest subnetwork (%s MACs)", m.name, m.low.mean, m.low.deviation, millions(m.lowMACs))
+		text := fmt.Sprintf("%s: %s %% at the network's smallest subnetwork (%s MACs)", m.name, m.low.text(), millions(m.lowMACs))
 		if m.own.runs > 0 {
-			text += fmt.Sprintf(", which it never trains; %.1f ± %.1f %% at its own smallest (%s)", m.own.mean, m.own.deviation, millions(m.ownMACs))
+			text += fmt.Sprintf(", which it never trains; %s %% at its own smallest (%s)", m.own.text(), millions(m.ownMACs))
 		}
 		list = append(list, text+".")
 	}
@@ -356,6 +366,23 @@ func (t *table1) remarks() []string {
 		list = append(list, "The paper compares with OFA on ImageNet only; its rows there stand beside, each accuracy with its budget.")
 	}
 	return list
+}
+
+// errors says where the errors of differences come from.
+func (t *table1) errors() string {
+	const text = "±: deviation over the runs of a method; of a difference, its standard error, "
+	if t.noise.freedom == 0 {
+		return text + "which knows how many images were counted and not how far runs with other seeds would lie apart: no method has two runs."
+	}
+	return text + fmt.Sprintf("by the deviation of %.1f points of all runs from those of the same method, with %s of freedom, or by the counting of images where that is larger.", t.noise.deviation, plural(t.noise.freedom, "degree"))
+}
+
+// text is the estimate for people.
+func (e estimate) text() string {
+	if e.runs == 1 {
+		return fmt.Sprintf("%.1f", e.mean)
+	}
+	return fmt.Sprintf("%.1f ± %.1f", e.mean, e.deviation)
 }
 
 // heldOut is how many images chose.

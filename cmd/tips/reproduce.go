@@ -193,7 +193,10 @@ func (o *figureOutput) finish(cmd *cobra.Command, f reproduce.Figure, err error)
 	}
 	for _, finding := range f.Findings {
 		verdict := "holds"
-		if !finding.Holds {
+		switch {
+		case finding.Open:
+			verdict = "OPEN: chance may be all there is"
+		case !finding.Holds:
 			verdict = "DOES NOT HOLD"
 		}
 		fmt.Fprintf(w, "paper:   %s\nhere:    %s\nverdict: %s\n\n", finding.Claim, finding.Measured, verdict)

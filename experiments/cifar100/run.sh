@@ -8,8 +8,8 @@
 #
 #   RECIPE METHOD SEED EPOCHS [KEY=VALUE ...]
 #
-# A run's folder is RUNS/RECIPE-METHOD-SEED-EPOCHS, with the values of further keys at the end;
-# its log is beside it. What it is told by variables:
+# A run's folder is RUNS/RECIPE-METHOD-SEED-EPOCHS, with further keys and values at the end
+# (method.factor=1: -factor-1); its log is beside it. What it is told by variables:
 #
 #   TIPS     the program (tips)                    RUNS  folder of the runs (runs)
 #   DATA     the data, as --data takes it ("": what the recipes say)
@@ -90,7 +90,7 @@ worker() {
 		name=$(basename "$recipe" .yaml)-$method-$seed-$epochs
 		set --
 		for change in $changes; do
-			name=$name-$(echo "$change" | sed 's/.*=//; s/[^A-Za-z0-9._-]/_/g')
+			name=$name-$(echo "$change" | sed 's/^[^=]*\.//; s/=/-/; s/[^A-Za-z0-9._-]/_/g')
 			set -- "$@" --set "$change"
 		done
 		job "$name" "$recipe" "$method" "$seed" "$epochs" "$@" </dev/null
