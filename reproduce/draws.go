@@ -54,7 +54,7 @@ func Draws(n *supernet.Network, o DrawsOptions) (Figure, error) {
 	}
 	d := draws{DrawsOptions: o, network: n, smallest: smallest, full: full, trunk: trunkGroups(n), inner: innerGroups(n)}
 	base := o.Recipe.Method
-	base = usual(train.MethodRecipe{Name: "tips", Loss: "paper", Factor: base.Factor, Together: base.Together, Analysis: base.Analysis})
+	base = usual(train.MethodRecipe{Name: "tips", Loss: "paper", Factor: base.Factor, Together: base.Together, Highest: base.Highest, Smallest: base.Smallest, Analysis: base.Analysis})
 	analysis, err := topology.Analyze(n, base.Analysis.Options())
 	if err != nil {
 		return Figure{}, err
@@ -68,11 +68,12 @@ func Draws(n *supernet.Network, o DrawsOptions) (Figure, error) {
 			return Figure{}, err
 		}
 	}
-	variants, err := variantsOf(base, analysis)
+	favouring, drawing, err := variantsOf(base, analysis)
 	if err != nil {
 		return Figure{}, err
 	}
-	for _, m := range variants {
+	d.favouring = len(favouring)
+	for _, m := range slices.Concat(favouring, drawing) {
 		own, err := topology.Analyze(n, m.Analysis.Options())
 		if err == nil {
 			err = d.add(m, own)
@@ -88,9 +89,10 @@ func Draws(n *supernet.Network, o DrawsOptions) (Figure, error) {
 type draws struct {
 	DrawsOptions
 	network        *supernet.Network
-	smallest, full int64 // MACs
-	trunk, inner   []int // groups
-	drawn          []drawn
+	smallest, full int64   // MACs
+	trunk, inner   []int   // groups
+	drawn          []drawn // by drawnMethods, then by variants of tips,
+	favouring      int     // the first so many of which favour otherwise
 }
 
 // drawn is what a method has drawn.
@@ -185,15 +187,16 @@ func usual(m train.MethodRecipe) train.MethodRecipe {
 	return m
 }
 
-// variantsOf are settings of tips, each with one of them changed.
-func variantsOf(base train.MethodRecipe, a *topology.Analysis) ([]train.MethodRecipe, error) {
+// variantsOf are settings of tips, each with one of them changed: of what is favoured, and
+// of what base ratios are drawn.
+func variantsOf(base train.MethodRecipe, a *topology.Analysis) (favouring, drawing []train.MethodRecipe, err error) {
 	lengths, err := pathLengths(a.Graph)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	nodes, err := halfway(a.Graph, a.TAS, lengths)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	list := []train.MethodRecipe{base}
 	vary := func(change func(*train.MethodRecipe)) {
@@ -212,8 +215,17 @@ func variantsOf(base train.MethodRecipe, a *topology.Analysis) ([]train.MethodRe
 	}{{topology.ByMean, 0}, {topology.ByLength, nodes}, {topology.ByTotal, 0}} {
 		vary(func(m *train.MethodRecipe) { m.Analysis.Path, m.Analysis.PathNodes = string(path.rule), path.nodes })
 	}
+	split := len(list)
 	vary(func(m *train.MethodRecipe) { m.Together = !m.Together })
-	return list[1:], nil
+	vary(func(m *train.MethodRecipe) {
+		if m.Highest == 0 {
+			m.Highest = 1 / cmp.Or(m.Factor, sampling.DefaultFactor)
+		} else {
+			m.Highest = 0
+		}
+	})
+	vary(func(m *train.MethodRecipe) { m.Smallest = !m.Smallest })
+	return list[1:split], list[split:], nil
 }
 
 // drawBudgets are budgets for a network: where the paper's table for mobilenet_v2 on

@@ -63,7 +63,7 @@ func TestDraws(t *testing.T) {
 		}
 		names = append(names, row[0])
 	}
-	want := "tips; us-nets; ds-net; ofa; alphanet; tips, factor 1; tips, factor 1.25; tips, factor 2; tips, path of 45 nodes; tips, path total; tips, together"
+	want := "tips; us-nets; ds-net; ofa; alphanet; tips, factor 1; tips, factor 1.25; tips, factor 2; tips, path of 45 nodes; tips, path total; tips, together; tips, up to 0.667; tips, smallest"
 	if got := strings.Join(names, "; "); got != want {
 		t.Errorf("lines are %s; want %s", got, want)
 	}
@@ -150,6 +150,7 @@ func TestDrawsVariants(t *testing.T) {
 		"tips, factor 1.25, together, path total", "us-nets", "ds-net", "ofa", "alphanet",
 		"tips, factor 1, together, path total", "tips, together, path total", "tips, factor 2, together, path total",
 		"tips, factor 1.25, together", "tips, factor 1.25, together, path of 45 nodes", "tips, factor 1.25, path total",
+		"tips, factor 1.25, together, up to 0.8, path total", "tips, factor 1.25, together, smallest, path total",
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("lines are %q; want %q", names, want)

@@ -52,20 +52,23 @@ func (d *draws) figure() Figure {
 		return plot.Chart{Title: title, XLabel: "million MACs (FLOPs in papers)", YLabel: "% of what is drawn, at most as large", FromZero: true}
 	}
 	name := model(d.network.Name())
-	methods, variants := chart(name+": what methods draw"), chart(name+": what variants of tips draw")
-	for i, r := range d.drawn {
-		if i < len(drawnMethods) {
-			methods.Series = append(methods.Series, r.curve())
-		}
-		// Tips and us-nets, which it is measured against, stand beside the variants.
-		if i < 2 || i >= len(drawnMethods) {
+	methods := chart(name + ": what methods draw")
+	for _, r := range d.drawn[:len(drawnMethods)] {
+		methods.Series = append(methods.Series, r.curve())
+	}
+	// Tips and us-nets, which it is measured against, stand beside the variants.
+	variants := func(title string, list []drawn) plot.Chart {
+		c := chart(name + ": tips " + title)
+		for _, r := range slices.Concat(d.drawn[:2], list) {
 			curve := r.curve()
 			curve.Name = strings.TrimPrefix(curve.Name, "tips, ")
-			variants.Series = append(variants.Series, curve)
+			c.Series = append(c.Series, curve)
 		}
+		c.Series[1].Dashed = true
+		return c
 	}
-	variants.Series[1].Dashed = true
-	f.Picture = plot.Sheet{methods, variants}
+	rest := d.drawn[len(drawnMethods):]
+	f.Picture = plot.Sheet{methods, variants("with other boosts and paths", rest[:d.favouring]), variants("with other base ratios", rest[d.favouring:])}
 	return f
 }
 

@@ -174,6 +174,8 @@ func methodLabel(m train.MethodRecipe) string {
 		{m.Loss == "own", "own loss"},
 		{m.Factor != 0, fmt.Sprintf("factor %v", m.Factor)},
 		{m.Together, "together"},
+		{m.Highest != 0, fmt.Sprintf("up to %.3g", m.Highest)},
+		{m.Smallest, "smallest"},
 		{m.Analysis.Path != "", "path " + m.Analysis.Path},
 		{m.Analysis.PathNodes != 0, fmt.Sprintf("path of %d nodes", m.Analysis.PathNodes)},
 		{m.Analysis.Subnets != 0, fmt.Sprintf("analysis of %d", m.Analysis.Subnets)},

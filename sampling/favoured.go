@@ -28,6 +28,9 @@ type Favour struct {
 	// Together draws one base ratio for the whole subnetwork instead of one for
 	// every group.
 	Together bool
+	// Highest is the most that a base ratio is; 0 means 1. Up to 1/Factor the product
+	// is never capped: important groups are then always wider by the factor.
+	Highest float64
 }
 
 type favoured struct {
@@ -35,9 +38,10 @@ type favoured struct {
 	important []bool // by group
 	factor    float64
 	together  bool
+	highest   float64
 }
 
-// Favoured draws a base ratio for every group, uniform in [min, 1], and
+// Favoured draws a base ratio for every group, uniform in [min, Highest], and
 // multiplies it where the group is important: TIPS.
 func Favoured(n *supernet.Network, f Favour) (Sampler, error) {
 	s, err := newFavoured(n, f)
@@ -64,7 +68,13 @@ func newFavoured(n *supernet.Network, f Favour) (favoured, error) {
 	if !(f.Factor >= 1 && f.Factor <= MaxFactor) {
 		return favoured{}, fmt.Errorf("sampling: factor %v for important groups; want 1 to %d", f.Factor, MaxFactor)
 	}
-	s := favoured{network: n, important: make([]bool, len(n.Groups())), factor: f.Factor, together: f.Together}
+	if f.Highest == 0 {
+		f.Highest = 1
+	}
+	if low := n.Elastic().MinRatio; !(f.Highest >= low && f.Highest <= 1) {
+		return favoured{}, fmt.Errorf("sampling: highest base ratio %v; want %v, the smallest of %s, to 1", f.Highest, low, n.Name())
+	}
+	s := favoured{network: n, important: make([]bool, len(n.Groups())), factor: f.Factor, together: f.Together, highest: f.Highest}
 	for _, g := range f.Groups {
 		if g < 0 || g >= len(s.important) {
 			return favoured{}, fmt.Errorf("sampling: important group %d; %s has groups 0 to %d", g, n.Name(), len(s.important)-1)
@@ -75,7 +85,7 @@ func newFavoured(n *supernet.Network, f Favour) (favoured, error) {
 }
 
 func (s favoured) Draw(rng *rand.Rand) supernet.Subnet {
-	return s.at(func() float64 { return ratio(s.network, rng) })
+	return s.at(func() float64 { return ratioUpTo(s.network, s.highest, rng) })
 }
 
 // at is the subnetwork for base ratios as they come.

@@ -24,9 +24,12 @@ type Sampler interface {
 }
 
 // ratio draws a ratio that is uniform in [MinRatio, 1].
-func ratio(n *supernet.Network, rng *rand.Rand) float64 {
+func ratio(n *supernet.Network, rng *rand.Rand) float64 { return ratioUpTo(n, 1, rng) }
+
+// ratioUpTo draws a ratio that is uniform in [MinRatio, highest].
+func ratioUpTo(n *supernet.Network, highest float64, rng *rand.Rand) float64 {
 	low := n.Elastic().MinRatio
-	return low + (1-low)*rng.Float64()
+	return low + (highest-low)*rng.Float64()
 }
 
 // subnet makes a subnetwork of widths that come from Group.Round or Group.Widths

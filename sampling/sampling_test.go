@@ -190,6 +190,30 @@ func TestFavoured(t *testing.T) {
 				}
 			}
 		}
+		// Up to 1/factor nothing is capped.
+		narrow, err := Favoured(n, Favour{Groups: important, Highest: 1 / 1.5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for seed := range uint64(20) {
+			base := ratios(n, seed, len(groups))
+			widths, _ := choices(t, n, narrow.Draw(rng(seed)))
+			low := n.Elastic().MinRatio
+			for g, group := range groups {
+				ratio := low + (base[g]-low)/(1-low)*(1/1.5-low)
+				if g%3 == 0 {
+					ratio *= 1.5
+				}
+				if want := group.Round(ratio); widths[g] != want {
+					t.Fatalf("%s: up to 0.667: width %d of group %d; want %d", reference, widths[g], g, want)
+				}
+			}
+		}
+		for _, highest := range []float64{-1, n.Elastic().MinRatio - 0.01, 1.01, math.NaN()} {
+			if _, err := Favoured(n, Favour{Groups: important, Highest: highest}); err == nil {
+				t.Errorf("%s: base ratios up to %v", reference, highest)
+			}
+		}
 		smallest, err := FavouredSmallest(n, Favour{Groups: important})
 		if err != nil {
 			t.Fatal(err)

@@ -64,11 +64,11 @@ func TestExperiment(t *testing.T) {
 		}
 	}
 	status, output := sh(t, dir, variables, "run.sh", "short.jobs")
-	if status != 1 || !strings.Contains(output, "small-tips-3-1-none: failed with status 2") || !strings.Contains(output, "sgd.rate") {
+	if status != 1 || !strings.Contains(output, "small-tips-3-1-rate-none: failed with status 2") || !strings.Contains(output, "sgd.rate") {
 		t.Fatalf("a list with one bad run: status %d\n%s", status, output)
 	}
-	there(true, "small-tips-1-1/searched", "small-us-nets-2-1-0.1/net.frontier", "small-us-nets-2-1-0.1/searched", "small-tips-4-1-2/searched", "small-tips-1-1.log")
-	there(false, "small-tips-3-1-none/weights.safetensors")
+	there(true, "small-tips-1-1/searched", "small-us-nets-2-1-rate-0.1/net.frontier", "small-us-nets-2-1-rate-0.1/searched", "small-tips-4-1-factor-2/searched", "small-tips-1-1.log")
+	there(false, "small-tips-3-1-rate-none/weights.safetensors")
 	before := files(t, filepath.Join(dir, "runs", "small-tips-1-1"))
 	if status, output = sh(t, dir, variables, "run.sh", "short.jobs"); status != 1 || strings.Contains(output, "small-tips-1-1") {
 		t.Errorf("the same again: status %d\n%s", status, output)

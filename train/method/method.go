@@ -160,6 +160,8 @@ type Options struct {
 	Topology topology.Options // how important operations are found
 	Factor   float64          // how much wider important groups are drawn; 0 means 1.5, 1 favours none
 	Together bool             // one base ratio for a whole subnetwork instead of one for every group
+	Highest  float64          // the most that a base ratio is; 0 means 1
+	Smallest bool             // the network's smallest subnetwork in the place of one that is drawn
 
 	// AttentiveNAS: train the worst of the candidates instead of the best.
 	WorstUp bool

@@ -257,6 +257,15 @@ func TestTIPSFavours(t *testing.T) {
 			}
 		}
 	}
+	// With the smallest in every step it is the first of three, and the others are drawn.
+	always := newMethod(t, "tips", Config{Network: n, Options: Options{Smallest: true}})
+	usual := plan(t, m, 0, 7, nil).Lessons
+	if got := plan(t, always, 0, 7, nil).Lessons; len(got) != 4 || got[1].Subnet != n.Smallest() || got[2].Subnet != usual[1].Subnet || got[3].Subnet != usual[2].Subnet {
+		t.Errorf("with the smallest in every step: %v", got)
+	}
+	if always.(Bounded).OwnSmallest() != n.Smallest() {
+		t.Error("its own smallest is another than the smallest that it trains")
+	}
 	for name, favoured := range map[string]bool{
 		"stem": true, "head": true, "block2.project": true, "block2.expand": true, "block4.expand": true, "block14.project": true,
 		"block3.expand": false, "block5.expand": false, "block16.expand": false,

@@ -3,6 +3,7 @@ package method
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 
 	"tips/sampling"
 	"tips/supernet"
@@ -16,7 +17,8 @@ import (
 type tips struct {
 	stateless
 	draw     sampling.Sampler
-	smallest supernet.Subnet
+	always   []supernet.Subnet // of every step
+	smallest supernet.Subnet   // of all that is trained
 }
 
 func newTIPS(c Config) (Method, error) {
@@ -28,6 +30,7 @@ func newTIPS(c Config) (Method, error) {
 		Groups:   analysis.FavouredGroups(c.Network),
 		Factor:   c.Options.Factor,
 		Together: c.Options.Together,
+		Highest:  c.Options.Highest,
 	}
 	draw, err := sampling.Favoured(c.Network, favour)
 	if err != nil {
@@ -37,16 +40,21 @@ func newTIPS(c Config) (Method, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tips{stateless{"tips"}, draw, smallest}, nil
+	m := &tips{stateless: stateless{"tips"}, draw: draw, smallest: smallest}
+	if c.Options.Smallest {
+		m.smallest = c.Network.Smallest()
+		m.always = []supernet.Subnet{m.smallest}
+	}
+	return m, nil
 }
 
-// OwnSmallest is the smallest subnetwork that is ever drawn.
+// OwnSmallest is the smallest subnetwork that is ever trained.
 func (m *tips) OwnSmallest() supernet.Subnet { return m.smallest }
 
 func (m *tips) Step(_ context.Context, _ int, rng *rand.Rand, _ Judge) (Step, error) {
-	subs := make([]supernet.Subnet, Networks-1)
-	for i := range subs {
-		subs[i] = m.draw.Draw(rng)
+	subs := slices.Clone(m.always)
+	for len(subs) < Networks-1 {
+		subs = append(subs, m.draw.Draw(rng))
 	}
 	return Step{Lessons: lessons(1, subs...)}, nil
 }
