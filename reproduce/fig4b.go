@@ -124,9 +124,13 @@ func epochRows(runs []*run) (header []string, rows [][]string) {
 	return header, rows
 }
 
-// trainsFull tells whether the full network was trained in an epoch. A loss is never
-// quite zero.
-func trainsFull(e *train.EpochRecord) bool { return e.Label > 0 }
+// trainsFull tells whether the full network was trained in all steps of an epoch: in
+// some phases of OFA it is drawn now and then, and a mean over those few steps is none
+// over the epoch. A loss is never quite zero; metrics from before they had the number of
+// steps only tell that there were some.
+func trainsFull(e *train.EpochRecord) bool {
+	return e.Label > 0 && (e.Full == 0 || e.Full*e.Number >= e.Steps)
+}
 
 func lastEpoch(r *run) int {
 	last := 0

@@ -44,6 +44,20 @@ func learnt(t *testing.T, method string, seed int, losses ...float64) string {
 	return dir
 }
 
+// TestTrainsFull: an epoch counts where every step trained the full network; older
+// metrics only tell that some did.
+func TestTrainsFull(t *testing.T) {
+	for _, c := range []struct {
+		label float64
+		full  int
+		want  bool
+	}{{1, 10, true}, {1, 3, false}, {1, 0, true}, {0, 0, false}} {
+		if got := trainsFull(&train.EpochRecord{Number: 4, Steps: 40, Label: c.label, Full: c.full}); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
 func TestFig4b(t *testing.T) {
 	runs := []string{
 		learnt(t, "tips", 1, 3, 2, 1.2), learnt(t, "tips", 2, 4, 1, 1.1), // 3.5, 1.5, 1.15

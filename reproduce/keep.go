@@ -22,7 +22,7 @@ import (
 
 // A run can be kept without its weights, in a hundredth of the space: the recipe, without
 // where the data lay; the network; the metrics of epochs, not of steps; the frontier,
-// without statistics; and what test images said about subnetworks. Tables and figures
+// without statistics, and all that it was chosen of; and what test images said about subnetworks. Tables and figures
 // take what was kept for the run.
 
 // testedFile has the verdicts of test images in the folder of a run that was kept.
@@ -39,7 +39,7 @@ type tested map[supernet.Subnet]verdict
 type verdict struct{ correct, images int }
 
 // keep writes a run to a folder, with verdicts by test images.
-func (r *run) keep(dir, frontierFile string, points []frontier.Point) error {
+func (r *run) keep(dir string, o Table1Options, points []frontier.Point) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -87,7 +87,16 @@ func (r *run) keep(dir, frontierFile string, points []frontier.Point) error {
 			return err
 		}
 	}
-	return light.Save(filepath.Join(dir, frontierFile))
+	if r.searched != nil {
+		answers, err := os.ReadFile(r.file(o.SearchFile))
+		if err != nil {
+			return err
+		}
+		if err := atomicfile.Write(filepath.Join(dir, o.SearchFile), func(w io.Writer) error { _, err := w.Write(answers); return err }); err != nil {
+			return err
+		}
+	}
+	return light.Save(filepath.Join(dir, o.FrontierFile))
 }
 
 // readKept reads the network and the verdicts of a run that was kept; false if it was

@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"tips/frontier"
+	"tips/search"
 	"tips/supernet"
 	"tips/train"
 	"tips/weights"
@@ -30,6 +31,7 @@ type run struct {
 	network  *supernet.Network
 	weights  *weights.Set
 	frontier *frontier.Frontier
+	searched []search.Answer // what the frontier was chosen of, where that is known
 	records  []train.Record
 	tested   tested // what was kept instead of weights; nil: the weights are there
 }
@@ -61,7 +63,7 @@ func openRuns(dirs []string, read ...func(*run) error) ([]*run, error) {
 			return nil, err
 		}
 		for _, other := range runs {
-			if err := comparable(other, r); err != nil {
+			if err := alike(other, r); err != nil {
 				return nil, err
 			}
 		}
@@ -136,6 +138,16 @@ func (r *run) readFrontier(name string) error {
 	return err
 }
 
+// readSearch reads what a search judged, if that is there: of how much a frontier was
+// chosen says how hard was looked.
+func (r *run) readSearch(name string) error {
+	var err error
+	if r.searched, err = search.Answers(r.file(name), r.network); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // openFrontier reads a frontier that is to be that of some weights.
 func openFrontier(name string, set *weights.Set) (*frontier.Frontier, error) {
 	f, err := frontier.Open(name, set.Network)
@@ -148,15 +160,19 @@ func openFrontier(name string, set *weights.Set) (*frontier.Frontier, error) {
 	return f, nil
 }
 
-// comparable tells why two runs cannot stand beside each other: nothing but
+// alike tells why two runs cannot stand beside each other: nothing but
 // method and seed may differ, where the data lies, and how a run is watched and
 // saved.
-func comparable(a, b *run) error {
+func alike(a, b *run) error {
 	if a.method() == b.method() && a.recipe.Seed == b.recipe.Seed {
 		return fmt.Errorf("%s and %s are both of %s with seed %d", a.dir, b.dir, a.method(), a.recipe.Seed)
 	}
 	if key, here, there := a.recipe.Differs(b.recipe, "method", "seed", "evaluate"); key != "" {
 		return fmt.Errorf("%s and %s differ in more than method and seed: %s is %s and %s; not to be compared", a.dir, b.dir, key, here, there)
+	}
+	// Searches and verdicts re-estimate statistics by it, too.
+	if here, there := a.recipe.Evaluate.Calibration, b.recipe.Evaluate.Calibration; here != there {
+		return fmt.Errorf("%s and %s differ in more than method and seed: evaluate.calibration is %d and %d; not to be compared", a.dir, b.dir, here, there)
 	}
 	return nil
 }

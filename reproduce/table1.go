@@ -3,10 +3,12 @@ package reproduce
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -21,6 +23,7 @@ type Table1Options struct {
 	// method and seed.
 	Runs         []string
 	FrontierFile string // what runs call their frontier
+	SearchFile   string // and what they call the answers that it was chosen of
 
 	// Judge gives what counts the accuracies of a run's subnetworks by test images.
 	Judge func(run string) (Judge, error)
@@ -125,7 +128,8 @@ const (
 // its accuracy by test images; mean and deviation over the seeds of a method.
 func Table1(ctx context.Context, o Table1Options) (Figure, error) {
 	frontiers := func(r *run) error { return r.readFrontier(o.FrontierFile) }
-	opened, err := openRuns(o.Runs, (*run).readWeightsOrKept, frontiers, (*run).checkHeldOut)
+	searches := func(r *run) error { return r.readSearch(o.SearchFile) }
+	opened, err := openRuns(o.Runs, (*run).readWeightsOrKept, frontiers, searches, (*run).checkHeldOut)
 	if err != nil {
 		return Figure{}, err
 	}
@@ -208,7 +212,7 @@ func (r *table1Run) keep(o Table1Options) error {
 	slices.SortStableFunc(points, func(a, b frontier.Point) int {
 		return cmp.Or(cmp.Compare(a.Costs.MACs, b.Costs.MACs), cmp.Compare(a.Subnet.String(), b.Subnet.String()))
 	})
-	return r.run.keep(filepath.Join(o.Keep, filepath.Base(filepath.Clean(r.dir))), o.FrontierFile, points)
+	return r.run.keep(filepath.Join(o.Keep, filepath.Base(filepath.Clean(r.dir))), o, points)
 }
 
 // checkHeldOut refuses a frontier that test images may have chosen.
@@ -303,18 +307,32 @@ func (r *table1Run) judge(ctx context.Context, o Table1Options, judged func()) e
 	if j.On() != "test" {
 		return fmt.Errorf("reproduce: %s is judged by %s images; want test", r.dir, j.On())
 	}
-	known := map[supernet.Subnet]frontier.Point{}
-	for _, c := range r.all() {
-		p, ok := known[c.chosen.Subnet]
-		if !ok {
-			correct, images, _, err := j.Accuracy(ctx, c.chosen.Subnet)
-			if err != nil {
-				return err
-			}
-			p = frontier.Judged(c.chosen.Subnet, correct, images, c.chosen.Costs, nil)
-			known[c.chosen.Subnet] = p
+	// All at once: a judge that can judge several together does.
+	cells := r.all()
+	known := map[supernet.Subnet]*table1Cell{}
+	var asked []*table1Cell
+	for _, c := range cells {
+		if known[c.chosen.Subnet] == nil {
+			known[c.chosen.Subnet] = c
+			asked = append(asked, c)
 		}
-		c.tested = p
+	}
+	errs := make([]error, len(asked))
+	var all sync.WaitGroup
+	for i, c := range asked {
+		all.Go(func() {
+			correct, images, _, err := j.Accuracy(ctx, c.chosen.Subnet)
+			if errs[i] = err; err == nil {
+				c.tested = frontier.Judged(c.chosen.Subnet, correct, images, c.chosen.Costs, nil)
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for _, c := range cells {
+		c.tested = known[c.chosen.Subnet].tested
 		judged()
 	}
 	return nil
@@ -324,29 +342,44 @@ func (r *table1Run) judge(ctx context.Context, o Table1Options, judged func()) e
 type estimate struct {
 	mean      float64
 	deviation float64 // over the runs; 0 of one
-	counting  float64 // error of a run's accuracy by counting images
-	err       float64 // standard error of the mean, by the noise of all methods
+	counting  float64 // standard error of a run's accuracy, by counting images
 	runs      int     // 0: there is nothing
 }
 
-// estimateOf takes the mean of runs.
-func estimateOf(cells []*table1Cell) estimate {
+// estimateOf takes the mean of an accuracy over runs.
+func estimateOf(cells []*table1Cell, accuracy func(*table1Cell) frontier.Point) estimate {
 	var values []float64
 	e := estimate{runs: len(cells)}
 	for _, c := range cells {
 		if c == nil {
 			return estimate{}
 		}
-		values = append(values, 100*c.tested.Accuracy)
-		e.counting += 100 * c.tested.Error() / float64(len(cells))
+		p := accuracy(c)
+		values = append(values, 100*p.Accuracy)
+		e.counting += 100 * p.Error() / float64(len(cells))
 	}
 	e.mean, e.deviation = spread(values)
 	return e
 }
 
-// minus is a difference and its error.
-func (e estimate) minus(other estimate) (difference, err float64) {
-	return e.mean - other.mean, math.Hypot(e.err, other.err)
+// overBudgets is the mean over budgets of what runs reach. The budgets of a run go up and
+// down together, often with one and the same subnetwork: its error is that of one.
+func overBudgets(runs []*table1Run, budgets []int) estimate {
+	if len(budgets) == 0 {
+		return estimate{}
+	}
+	e := estimate{runs: len(runs)}
+	var values []float64
+	for _, r := range runs {
+		sum := 0.0
+		for _, i := range budgets {
+			sum += 100 * r.cells[i].tested.Accuracy
+			e.counting += 100 * r.cells[i].tested.Error() / float64(len(runs)*len(budgets))
+		}
+		values = append(values, sum/float64(len(budgets)))
+	}
+	e.mean, e.deviation = spread(values)
+	return e
 }
 
 // noise is how far runs lie apart that differ in nothing but their seed. It is pooled
@@ -357,24 +390,14 @@ type noise struct {
 	freedom   int // degrees: runs beyond the first of their method
 }
 
-func noiseOf(methods []*table1Method) noise {
+func noiseOf(estimates ...estimate) noise {
 	var n noise
 	sum := 0.0
-	for _, m := range methods {
-		squares, cells := 0.0, 0.0
-		for _, e := range m.at {
-			if e.runs > 1 {
-				squares += e.deviation * e.deviation
-				cells++
-			}
+	for _, e := range estimates {
+		if e.runs > 1 {
+			n.freedom += e.runs - 1
+			sum += float64(e.runs-1) * e.deviation * e.deviation
 		}
-		if cells == 0 {
-			continue
-		}
-		more := len(m.runs) - 1
-		n.freedom += more
-		// The budgets of a run go up and down together: they are no runs of their own.
-		sum += float64(more) * squares / cells
 	}
 	if n.freedom > 0 {
 		n.deviation = math.Sqrt(sum / float64(n.freedom))
@@ -382,19 +405,25 @@ func noiseOf(methods []*table1Method) noise {
 	return n
 }
 
-// of is the standard error of a method's mean, which is not less than that of counting.
-func (n noise) of(e estimate) float64 {
-	if e.runs == 0 {
-		return 0
-	}
-	return max(n.deviation, e.counting) / math.Sqrt(float64(e.runs))
+// lead is a difference of two estimates.
+type lead struct {
+	points float64
+	err    float64 // standard error
+	chance float64 // what chance alone may well make of it: exceeded by no more than 5 %
 }
 
-// clear is how many errors a difference must be large not to be called chance, at
-// 95 %. Of how few runs the noise is known is part of it.
-func (n noise) clear() float64 {
-	if n.freedom == 0 {
-		return distuv.UnitNormal.Quantile(0.975)
+// lead compares two estimates. Without two runs of any method nobody knows what
+// chance does.
+func (n noise) lead(a, b estimate) lead {
+	each := 1/float64(a.runs) + 1/float64(b.runs)
+	seeds, counting := n.deviation*math.Sqrt(each), math.Hypot(a.counting/math.Sqrt(float64(a.runs)), b.counting/math.Sqrt(float64(b.runs)))
+	l := lead{points: a.mean - b.mean, err: max(seeds, counting), chance: math.Inf(1)}
+	if n.freedom > 0 {
+		few := distuv.StudentsT{Sigma: 1, Nu: float64(n.freedom)}.Quantile(0.975)
+		l.chance = max(few*seeds, distuv.UnitNormal.Quantile(0.975)*counting)
 	}
-	return distuv.StudentsT{Sigma: 1, Nu: float64(n.freedom)}.Quantile(0.975)
+	return l
 }
+
+// clear tells whether it is more than chance.
+func (l lead) clear() bool { return math.Abs(l.points) > l.chance }

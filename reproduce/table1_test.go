@@ -34,6 +34,7 @@ seed: %d
 method: {name: %s}
 sgd: {rate: %v}
 augment: {}
+evaluate: {calibration: %d}
 `
 
 // made are the parts of a run that tests change.
@@ -41,6 +42,7 @@ type made struct {
 	network, method, frontier string // the last: the file to write it to; "": none
 	seed, holdout, images     int
 	rate                      float64
+	calibration               int
 	heldOut                   []float64 // accuracies of the frontier, in rising order of cost
 }
 
@@ -58,7 +60,7 @@ func madeUp(t *testing.T, m made) string {
 	}
 	set := weights.Random(n, uint64(m.seed))
 	var description, recipe, tensors bytes.Buffer
-	recipe.WriteString(fmt.Sprintf(table1Recipe, m.network, m.holdout, m.seed, m.method, m.rate))
+	recipe.WriteString(fmt.Sprintf(table1Recipe, m.network, m.holdout, m.seed, m.method, m.rate, max(m.calibration, 64)))
 	if err := errors.Join(n.Write(&description), set.Write(&tensors)); err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +85,13 @@ func madeUp(t *testing.T, m made) string {
 		f.Points = append(f.Points, frontier.Judged(s, int(accuracy*float64(m.images)+0.5), m.images, frontier.CostsOf(v.Costs()), nil))
 	}
 	if err := f.Save(filepath.Join(dir, m.frontier)); err != nil {
+		t.Fatal(err)
+	}
+	answers := fmt.Sprintf(`{"format":"tips-search","version":1,"network":"%s","identity":"made up"}`+"\n", f.Network.Hash())
+	for _, p := range f.Points {
+		answers += fmt.Sprintf(`{"subnet":"%s","correct":%d,"images":%d}`+"\n", p.Subnet, p.Correct, p.Images)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "search.state"), []byte(answers), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -138,7 +147,7 @@ func TestTable1(t *testing.T) {
 	at = []int64{cheapest - 1, cheapest, full - 1, 2 * full}
 	var progress []int
 	o := Table1Options{
-		Runs: runs, FrontierFile: "net.frontier", At: at,
+		Runs: runs, FrontierFile: "net.frontier", SearchFile: "search.state", At: at,
 		Judge:    func(run string) (Judge, error) { return madeUpJudge{n, plus[run], "test"}, nil },
 		Progress: func(done, total int) { progress = append(progress, done, total) },
 	}
@@ -161,7 +170,7 @@ func TestTable1(t *testing.T) {
 			t.Errorf("above the full network's cost there is %v", row)
 		}
 	}
-	if len(f.Chart.Series) != 3 || len(f.Chart.Series[0].X) != 3 || f.Chart.Series[0].Y[2] != 83 || math.Abs(f.Chart.Series[0].Deviation[2]-1) > 1e-9 {
+	if len(f.Chart.Series) != 3 || len(f.Chart.Series[0].X) != 3 || f.Chart.Series[0].Y[2] != 83 || math.Abs(f.Chart.Series[0].Deviation[2]-math.Sqrt2) > 1e-9 {
 		t.Errorf("drawn is %+v", f.Chart.Series)
 	}
 
@@ -218,16 +227,17 @@ func TestTable1(t *testing.T) {
 		usage bool
 		want  string
 	}{
-		"none":          {nil, "test", at, true, "no runs to compare"},
-		"no paper":      {runs, "test", nil, true, "which the paper's tables for CIFAR-100 do not have; want mobilenet_v2:width=1.4,data=cifar100 or resnet34:data=cifar100, or budgets of your own with --at"},
-		"twice":         {[]string{runs[0], runs[0]}, "test", at, false, "are both of tips with seed 1"},
-		"no frontier":   {[]string{with(func(m *made) { m.frontier = "" })}, "test", at, false, "net.frontier is missing; 'tips search "},
-		"other rate":    {[]string{runs[0], with(func(m *made) { m.method, m.rate = "us-nets", 0.1 })}, "test", at, false, "differ in more than method and seed: sgd.rate is 0.05 and 0.1; not to be compared"},
-		"other network": {[]string{runs[0], with(func(m *made) { m.method, m.network = "us-nets", table1Network+",min=0.3" })}, "test", at, false, "differ in more than method and seed: network is " + table1Network},
-		"no held-out":   {[]string{with(func(m *made) { m.holdout = 0 })}, "test", at, false, "kept no images back from training"},
-		"too many":      {[]string{with(func(m *made) { m.images = 40 })}, "test", at, false, "was chosen by 40 images, and the run kept 32 back"},
-		"wrong images":  {runs[:1], "held-out", at, false, "is judged by held-out images; want test"},
-		"nowhere":       {[]string{"nowhere"}, "test", at, false, "want the folder of a training run"},
+		"none":              {nil, "test", at, true, "no runs to compare"},
+		"no paper":          {runs, "test", nil, true, "which the paper's tables for CIFAR-100 do not have; want mobilenet_v2:width=1.4,data=cifar100 or resnet34:data=cifar100, or budgets of your own with --at"},
+		"twice":             {[]string{runs[0], runs[0]}, "test", at, false, "are both of tips with seed 1"},
+		"no frontier":       {[]string{with(func(m *made) { m.frontier = "" })}, "test", at, false, "net.frontier is missing; 'tips search "},
+		"other rate":        {[]string{runs[0], with(func(m *made) { m.method, m.rate = "us-nets", 0.1 })}, "test", at, false, "differ in more than method and seed: sgd.rate is 0.05 and 0.1; not to be compared"},
+		"other calibration": {[]string{runs[0], with(func(m *made) { m.method, m.calibration = "us-nets", 128 })}, "test", at, false, "evaluate.calibration is 64 and 128; not to be compared"},
+		"other network":     {[]string{runs[0], with(func(m *made) { m.method, m.network = "us-nets", table1Network+",min=0.3" })}, "test", at, false, "differ in more than method and seed: network is " + table1Network},
+		"no held-out":       {[]string{with(func(m *made) { m.holdout = 0 })}, "test", at, false, "kept no images back from training"},
+		"too many":          {[]string{with(func(m *made) { m.images = 40 })}, "test", at, false, "was chosen by 40 images, and the run kept 32 back"},
+		"wrong images":      {runs[:1], "held-out", at, false, "is judged by held-out images; want test"},
+		"nowhere":           {[]string{"nowhere"}, "test", at, false, "want the folder of a training run"},
 	} {
 		bad := o
 		bad.Runs, bad.At = c.runs, c.at
@@ -279,55 +289,68 @@ func TestPaperTable1(t *testing.T) {
 }
 
 // TestNoise: the deviation of runs from their method's mean is pooled, and how few
-// they are counts.
+// they are counts; without two runs of any method nothing is clear.
 func TestNoise(t *testing.T) {
-	method := func(runs int, deviations ...float64) *table1Method {
-		m := &table1Method{runs: make([]*table1Run, runs)}
-		for _, d := range deviations {
-			m.at = append(m.at, estimate{deviation: d, counting: 0.5, runs: runs})
-		}
-		return m
-	}
-	n := noiseOf([]*table1Method{method(3, 1, 1), method(1, 0, 0), method(2, 2, 0)})
-	if want := math.Sqrt((2*1.0 + 1*2.0) / 3); math.Abs(n.deviation-want) > 1e-12 || n.freedom != 3 {
+	n := noiseOf(estimate{deviation: 1, runs: 3}, estimate{runs: 1}, estimate{deviation: 2, runs: 2}, estimate{})
+	if want := math.Sqrt((2*1.0 + 1*4.0) / 3); math.Abs(n.deviation-want) > 1e-12 || n.freedom != 3 {
 		t.Errorf("deviation %v with %d degrees of freedom; want %v with 3", n.deviation, n.freedom, want)
 	}
-	// Student's t at 97.5 %, from a printed table.
-	for freedom, want := range map[int]float64{0: 1.960, 1: 12.706, 2: 4.303, 10: 2.228} {
-		if got := (noise{1, freedom}).clear(); math.Abs(got-want) > 5e-4 {
-			t.Errorf("%d degrees of freedom: %v errors; want %v", freedom, got, want)
-		}
+	one := func(mean, counting float64, runs int) estimate {
+		return estimate{mean: mean, counting: counting, runs: runs}
 	}
 	for _, c := range []struct {
-		deviation float64
-		e         estimate
-		want      float64
-	}{{2, estimate{counting: 0.5, runs: 4}, 1}, {0.1, estimate{counting: 0.5, runs: 1}, 0.5}, {2, estimate{}, 0}} {
-		if got := (noise{c.deviation, 1}).of(c.e); got != c.want {
-			t.Errorf("%+v with noise %v: error %v; want %v", c.e, c.deviation, got, c.want)
+		noise       noise
+		a, b        estimate
+		err, chance float64 // with Student's t at 97.5 % from a printed table
+	}{
+		{noise{1, 2}, one(60, 0.1, 2), one(58, 0.1, 2), 1, 4.303},
+		{noise{1, 10}, one(60, 0.1, 1), one(58, 0.1, 1), math.Sqrt2, 2.228 * math.Sqrt2},
+		{noise{0.01, 1}, one(60, 0.5, 1), one(58, 0.5, 1), 0.5 * math.Sqrt2, 1.960 * 0.5 * math.Sqrt2}, // counting is the larger, and well known
+		{noise{}, one(60, 0.5, 1), one(50, 0.5, 1), 0.5 * math.Sqrt2, math.Inf(1)},
+	} {
+		l := c.noise.lead(c.a, c.b)
+		if l.points != c.a.mean-c.b.mean || math.Abs(l.err-c.err) > 1e-9 || !(math.Abs(l.chance-c.chance) < 1e-3 || l.chance == c.chance) {
+			t.Errorf("%+v: %+v; want an error of %v, and chance up to %v", c, l, c.err, c.chance)
+		}
+		if l.clear() != (math.Abs(l.points) > c.chance) {
+			t.Errorf("%+v: clear %v", l, l.clear())
 		}
 	}
 }
 
-// TestTable1Findings: leads, orders and what is beyond error, of made-up estimates.
+// TestTable1Findings: leads and orders of made-up runs.
 func TestTable1Findings(t *testing.T) {
 	paper := paperTable1[0]
-	method := func(name string, means ...float64) *table1Method {
-		m := &table1Method{name: name}
-		for _, mean := range means {
-			m.at = append(m.at, estimate{mean: mean, deviation: 0.2, err: 0.1, runs: 2})
-		}
-		return m
-	}
-	table := &table1{budgets: paper.budgets, paper: paper, methods: []*table1Method{
-		method("tips", 60, 61, 62, 63, 64, 65), method("us-nets", 60.1, 60, 60, 60, 60, 60), method("joslim", 62, 60, 60, 60, 60, 60), method("ofa", 61, 60, 60, 60, 60, 60),
-	}}
-	n, err := zoo.New("mobilenet_v2:width=1.4,data=cifar100")
+	n, err := zoo.New(paper.network)
 	if err != nil {
 		t.Fatal(err)
 	}
-	table.runs = []*table1Run{{run: &run{network: n}}}
-	golden(t, "testdata/table1-findings.txt", textOf(Figure{Findings: table.findings(), Table: table.lines()}))
+	// A method has two runs, apart by what is said, around accuracies by budget.
+	table := func(apart float64, methods ...any) string {
+		table := &table1{budgets: paper.budgets, paper: paper}
+		for i := 0; i < len(methods); i += 2 {
+			var runs []*table1Run
+			for _, sign := range []float64{-0.5, 0.5} {
+				r := &table1Run{run: &run{network: n}, smallest: &table1Cell{}}
+				for _, mean := range methods[i+1].([]float64) {
+					p := frontier.Judged(n.Smallest(), int(100*(mean+sign*apart)), 10000, frontier.Costs{MACs: 1e6}, nil)
+					r.cells = append(r.cells, &table1Cell{chosen: p, tested: p})
+				}
+				runs = append(runs, r)
+			}
+			table.methods = append(table.methods, table1MethodOf(methods[i].(string), runs, len(paper.budgets)))
+			table.runs = append(table.runs, runs...)
+		}
+		table.compare()
+		return textOf(Figure{Findings: table.findings(), Table: table.lines()})
+	}
+	tips := []float64{60, 61, 62, 63, 64, 65}
+	golden(t, "testdata/table1-findings.txt", strings.Join([]string{
+		"clear:", table(0.2, "tips", tips, "us-nets", []float64{59, 59, 59, 59, 59, 59}, "ofa", []float64{67, 67, 67, 67, 67, 67}),
+		"by chance:", table(6, "tips", tips, "us-nets", []float64{59, 59, 59, 59, 59, 59}, "joslim", []float64{60, 60, 60, 60, 60, 60}),
+		"behind at one budget:", table(0.2, "tips", tips, "ds-net", []float64{64, 59, 59, 59, 59, 59}),
+		"the other way round:", table(0.2, "tips", []float64{58, 58, 58, 58, 58, 58}, "us-nets", []float64{62, 62, 62, 62, 62, 62}),
+	}, "\n"))
 }
 
 // FuzzTested: whatever a file of verdicts holds is refused, or makes sense.

@@ -3,9 +3,11 @@ package reproduce
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
+	"tips/frontier"
 	"tips/plot"
 )
 
@@ -14,6 +16,8 @@ type table1Method struct {
 	name string
 	runs []*table1Run
 	at   []estimate // by budget
+	held []estimate // the same by held-out images, which chose
+	mean estimate   // over budgets
 	// At the network's smallest subnetwork, and at the method's, if that is another.
 	low, own         estimate
 	lowMACs, ownMACs int64
@@ -25,7 +29,8 @@ type table1 struct {
 	methods []*table1Method
 	budgets []int64
 	paper   paperTable
-	noise   noise
+	common  []int // budgets that all runs keep
+	noise   noise // of means over those
 }
 
 func table1Figure(runs []*table1Run, budgets []int64, paper paperTable) Figure {
@@ -34,12 +39,7 @@ func table1Figure(runs []*table1Run, budgets []int64, paper paperTable) Figure {
 	for _, name := range names {
 		t.methods = append(t.methods, table1MethodOf(name, of[name], len(budgets)))
 	}
-	t.noise = noiseOf(t.methods)
-	for _, m := range t.methods {
-		for i := range m.at {
-			m.at[i].err = t.noise.of(m.at[i])
-		}
-	}
+	t.compare()
 	n, recipe := runs[0].network.Name(), runs[0].recipe
 	f := Figure{
 		Name:    "table1-" + fileName(dataName(recipe.Data)) + "-" + model(n),
@@ -55,7 +55,7 @@ func table1Figure(runs []*table1Run, budgets []int64, paper paperTable) Figure {
 		s := plot.Series{Name: m.name, Bars: true}
 		for i, e := range m.at {
 			if e.runs > 0 {
-				s.X, s.Y, s.Deviation = append(s.X, float64(budgets[i])/1e6), append(s.Y, e.mean), append(s.Deviation, e.err)
+				s.X, s.Y, s.Deviation = append(s.X, float64(budgets[i])/1e6), append(s.Y, e.mean), append(s.Deviation, e.deviation)
 			}
 		}
 		if len(s.X) > 0 {
@@ -72,21 +72,40 @@ func table1Figure(runs []*table1Run, budgets []int64, paper paperTable) Figure {
 
 func table1MethodOf(name string, runs []*table1Run, budgets int) *table1Method {
 	m := &table1Method{name: name, runs: runs}
-	of := func(cell func(*table1Run) *table1Cell) estimate {
+	tested := func(c *table1Cell) frontier.Point { return c.tested }
+	of := func(cell func(*table1Run) *table1Cell, accuracy func(*table1Cell) frontier.Point) estimate {
 		var list []*table1Cell
 		for _, r := range runs {
 			list = append(list, cell(r))
 		}
-		return estimateOf(list)
+		return estimateOf(list, accuracy)
 	}
 	for i := range budgets {
-		m.at = append(m.at, of(func(r *table1Run) *table1Cell { return r.cells[i] }))
+		cell := func(r *table1Run) *table1Cell { return r.cells[i] }
+		m.at = append(m.at, of(cell, tested))
+		m.held = append(m.held, of(cell, func(c *table1Cell) frontier.Point { return c.chosen }))
 	}
-	m.low, m.lowMACs = of(func(r *table1Run) *table1Cell { return r.smallest }), runs[0].smallest.chosen.Costs.MACs
-	if m.own = of(func(r *table1Run) *table1Cell { return r.own }); m.own.runs > 0 {
+	m.low, m.lowMACs = of(func(r *table1Run) *table1Cell { return r.smallest }, tested), runs[0].smallest.chosen.Costs.MACs
+	if m.own = of(func(r *table1Run) *table1Cell { return r.own }, tested); m.own.runs > 0 {
 		m.ownMACs = runs[0].own.chosen.Costs.MACs
 	}
 	return m
+}
+
+// compare takes means over the budgets that all runs keep, and the noise of these.
+func (t *table1) compare() {
+	t.common = nil
+	for i := range t.budgets {
+		if !slices.ContainsFunc(t.runs, func(r *table1Run) bool { return r.cells[i] == nil }) {
+			t.common = append(t.common, i)
+		}
+	}
+	var means []estimate
+	for _, m := range t.methods {
+		m.mean = overBudgets(m.runs, t.common)
+		means = append(means, m.mean)
+	}
+	t.noise = noiseOf(means...)
 }
 
 // rows are a run's data.
@@ -142,32 +161,25 @@ func (t *table1) find(name string) *table1Method {
 	return t.methods[i]
 }
 
-// lines are the table for people: ours, the paper's, and by how much TIPS leads.
+// lines are the table for people: ours, the paper's, by how much TIPS leads, and what
+// held-out images say.
 func (t *table1) lines() [][]string {
-	columns := len(t.budgets)
+	columns := len(t.budgets) + 1
 	if t.oneShot() {
 		columns = max(columns, len(paperOneShot.budgets))
 	}
 	var table [][]string
-	line := func(name string, cells []string) {
+	line := func(name string, cells []string, mean string) {
 		row := append([]string{name}, cells...)
-		for len(row) < columns+1 {
+		for len(row) < columns {
 			row = append(row, "")
 		}
-		table = append(table, row)
+		table = append(table, append(row, mean))
 	}
-	line("METHOD", texts(len(t.budgets), func(i int) string { return millions(t.budgets[i]) }))
+	budgets := texts(len(t.budgets), func(i int) string { return millions(t.budgets[i]) })
+	line("METHOD", budgets, "MEAN")
 	for _, m := range t.methods {
-		name := m.name
-		if len(m.runs) > 1 {
-			name += fmt.Sprintf(", %d runs", len(m.runs))
-		}
-		line(name, texts(len(m.at), func(i int) string {
-			if m.at[i].runs == 0 {
-				return "-"
-			}
-			return m.at[i].text()
-		}))
+		line(m.label(), texts(len(m.at), func(i int) string { return m.at[i].text() }), m.mean.text())
 	}
 	for _, r := range t.paper.rows {
 		line("paper: "+r.name, texts(len(t.budgets), func(i int) string {
@@ -176,29 +188,42 @@ func (t *table1) lines() [][]string {
 				return ""
 			}
 			return fmt.Sprintf("%.1f ± %.1f", r.accuracy[k], r.deviation[k])
-		}))
+		}), t.paperMean(&r))
 	}
 	if t.oneShot() {
 		for _, r := range paperOneShot.rows {
 			line("paper, ImageNet: "+r.name, texts(len(r.accuracy), func(i int) string {
 				return fmt.Sprintf("%.1f (%s)", r.accuracy[i], millions(paperOneShot.budgets[i]))
-			}))
+			}), "")
 		}
 	}
-	ours := t.find("tips")
-	if ours == nil {
-		return table
+	if ours := t.find("tips"); ours != nil {
+		t.leads(ours, line)
 	}
+	line("", nil, "")
+	line("BY HELD-OUT IMAGES", budgets, "")
+	for _, m := range t.methods {
+		line(m.label(), texts(len(m.held), func(i int) string { return m.held[i].text() }), "")
+	}
+	return table
+}
+
+// leads are lines of the table: how far a method is ahead of the others.
+func (t *table1) leads(ours *table1Method, line func(name string, cells []string, mean string)) {
 	for _, m := range t.methods {
 		if m == ours {
 			continue
+		}
+		mean := "-"
+		if len(t.common) > 0 {
+			mean = t.noise.lead(ours.mean, m.mean).text()
 		}
 		line("tips − "+m.name, texts(len(m.at), func(i int) string {
 			if ours.at[i].runs == 0 || m.at[i].runs == 0 {
 				return "-"
 			}
-			return lead(ours.at[i].minus(m.at[i]))
-		}))
+			return fmt.Sprintf("%+.1f", ours.at[i].mean-m.at[i].mean)
+		}), mean)
 		if p, q := t.paper.row("tips"), t.paper.row(m.name); p != nil && q != nil {
 			line("… in the paper", texts(len(t.budgets), func(i int) string {
 				k := t.paper.at(t.budgets[i])
@@ -206,10 +231,33 @@ func (t *table1) lines() [][]string {
 					return ""
 				}
 				return fmt.Sprintf("%+.1f", p.accuracy[k]-q.accuracy[k])
-			}))
+			}), "")
 		}
 	}
-	return table
+}
+
+// label is a method, and how often it was trained.
+func (m *table1Method) label() string {
+	if len(m.runs) > 1 {
+		return fmt.Sprintf("%s, %d runs", m.name, len(m.runs))
+	}
+	return m.name
+}
+
+// paperMean is the paper's mean over the budgets that ours is over; "" if it has others.
+func (t *table1) paperMean(r *paperRow) string {
+	sum := 0.0
+	for _, i := range t.common {
+		k := t.paper.at(t.budgets[i])
+		if k < 0 {
+			return ""
+		}
+		sum += r.accuracy[k]
+	}
+	if len(t.common) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f", sum/float64(len(t.common)))
 }
 
 // findings are what the paper claims: that TIPS leads, and how the others stand.
@@ -225,7 +273,7 @@ func (t *table1) findings() []Finding {
 			if m == ours || p == nil || q == nil {
 				continue // nothing that the paper claims
 			}
-			if f, any := leadFinding(ours, m, t.noise.clear()); any {
+			if f, compared := t.leadFinding(ours, m); compared {
 				low, high := 100.0, -100.0
 				for i := range p.accuracy {
 					d := p.accuracy[i] - q.accuracy[i]
@@ -236,94 +284,74 @@ func (t *table1) findings() []Finding {
 			}
 		}
 	}
-	if f, any := t.order(); any {
+	if f, compared := t.order(); compared {
 		list = append(list, f)
 	}
 	return list
 }
 
-// leadFinding says by how much one method is ahead of another, where clear is how many
-// errors a lead must be large.
-func leadFinding(ours, m *table1Method, clear float64) (f Finding, any bool) {
-	ahead, clearly, behind, all := 0, 0, 0, 0
-	low, high := "", ""
-	least, most := 1e9, -1e9
-	for i := range m.at {
-		if ours.at[i].runs == 0 || m.at[i].runs == 0 {
-			continue
-		}
-		all++
-		d, err := ours.at[i].minus(m.at[i])
-		if d > 0 {
-			ahead++
-		}
-		if d > clear*err {
-			clearly++
-		}
-		if d < -clear*err {
-			behind++
-		}
-		if d < least {
-			least, low = d, lead(d, err)
-		}
-		if d > most {
-			most, high = d, lead(d, err)
-		}
+// leadFinding says by how much one method is ahead of another. What counts is the mean
+// over budgets: one by one they are no more facts than that.
+func (t *table1) leadFinding(ours, m *table1Method) (f Finding, compared bool) {
+	if len(t.common) == 0 {
+		return f, false
 	}
-	f.Holds = all > 0 && ahead == all && 2*clearly >= all
-	f.Open = !f.Holds && behind == 0
-	f.Measured = fmt.Sprintf("ahead at %d of %s, by %s to %s points; clearly (by more than %.1f errors) at %d, and clearly behind at %d", ahead, plural(all, "budget"), low, high, clear, clearly, behind)
-	return f, all > 0
+	least, most := math.Inf(1), math.Inf(-1)
+	for _, i := range t.common {
+		d := ours.at[i].mean - m.at[i].mean
+		least, most = min(least, d), max(most, d)
+	}
+	l := t.noise.lead(ours.mean, m.mean)
+	f.Holds = l.clear() && least > 0
+	// Behind at a budget, and not by more than chance makes of the mean, refutes nothing.
+	f.Open = !f.Holds && !(l.clear() && l.points < 0) && least > -l.chance
+	f.Measured = fmt.Sprintf("ahead by %s points in the mean over budgets, by %+.1f to %+.1f at each; %s", l.text(), least, most, l.about())
+	return f, true
 }
 
-// order compares how the methods stand with how they stand in the paper, pair by pair.
-func (t *table1) order() (f Finding, any bool) {
-	pairs, same, against, clear := 0, 0, 0, t.noise.clear()
-	for i, budget := range t.budgets {
-		k := t.paper.at(budget)
-		if k < 0 {
+// order compares how the methods stand with how they stand in the paper, pair by pair, by
+// their means over budgets.
+func (t *table1) order() (f Finding, compared bool) {
+	type row struct {
+		name string
+		mean float64 // the paper's
+		ours estimate
+	}
+	var rows []row
+	for _, r := range t.paper.rows {
+		m := t.find(r.method)
+		if m == nil || t.paperMean(&r) == "" {
 			continue
 		}
-		for a := range t.paper.rows {
-			for b := range t.paper.rows {
-				// Once for every two, the better one first; what ties in the paper has no order.
-				p, q := t.paper.rows[a], t.paper.rows[b]
-				m, n := t.find(p.method), t.find(q.method)
-				if p.accuracy[k] <= q.accuracy[k] || m == nil || n == nil || m.at[i].runs == 0 || n.at[i].runs == 0 {
-					continue
-				}
-				pairs++
-				d, err := m.at[i].minus(n.at[i])
-				if d > 0 {
-					same++
-				}
-				if d < -clear*err {
-					against++
-				}
+		sum := 0.0
+		for _, i := range t.common {
+			sum += r.accuracy[t.paper.at(t.budgets[i])]
+		}
+		rows = append(rows, row{r.name, sum, m.mean})
+	}
+	if len(rows) < 2 {
+		return f, false
+	}
+	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(b.mean, a.mean) })
+	pairs, same, against := 0, 0, 0
+	for i, better := range rows {
+		for _, worse := range rows[i+1:] {
+			pairs++
+			switch l := t.noise.lead(better.ours, worse.ours); {
+			case l.clear() && l.points > 0:
+				same++
+			case l.clear():
+				against++
 			}
 		}
 	}
-	first := ""
-	for _, budget := range t.budgets {
-		if k := t.paper.at(budget); k >= 0 {
-			rows := slices.Clone(t.paper.rows)
-			slices.SortStableFunc(rows, func(a, b paperRow) int { return cmp.Compare(b.accuracy[k], a.accuracy[k]) })
-			var names []string
-			for _, r := range rows {
-				if t.find(r.method) != nil {
-					names = append(names, r.name)
-				}
-			}
-			first = fmt.Sprintf("at %s %s", millions(budget), strings.Join(names, " > "))
-			break
-		}
-	}
+	names := texts(len(rows), func(i int) string { return rows[i].name })
 	return Finding{
-		Claim:    "the order of the methods, budget by budget: " + first,
-		Measured: fmt.Sprintf("%d of %s in the paper's order, and %d clearly the other way round", same, plural(pairs, "pair"), against),
+		Claim:    "the order of the methods in the mean over budgets: " + strings.Join(names, " > "),
+		Measured: fmt.Sprintf("of %s %d clearly in the paper's order, %d clearly the other way round", plural(pairs, "pair"), same, against),
 		Holds:    same == pairs,
 		Open:     same < pairs && against == 0,
-	}, pairs > 0
+	}, true
 }
 
 // remarks say what was trained, and how it was judged.
@@ -347,7 +375,7 @@ func (t *table1) remarks() []string {
 	}
 	list := []string{trained, fmt.Sprintf("Subnetworks: of each run's frontier the most accurate within the budget by %s held-out images. Accuracy: by %d test images, which chose nothing; batch norm re-estimated for each on training images.",
 		t.heldOut(), r.smallest.tested.Images),
-		t.errors()}
+		t.searched(), t.errors(), t.chosen()}
 	for _, m := range t.methods {
 		text := fmt.Sprintf("%s: %s %% at the network's smallest subnetwork (%s MACs)", m.name, m.low.text(), millions(m.lowMACs))
 		if m.own.runs > 0 {
@@ -368,21 +396,66 @@ func (t *table1) remarks() []string {
 	return list
 }
 
+// searched says of how many subnetworks frontiers were chosen.
+func (t *table1) searched() string {
+	low, high := math.MaxInt, 0
+	for _, r := range t.runs {
+		low, high = min(low, len(r.searched)), max(high, len(r.searched))
+	}
+	switch {
+	case low == 0:
+		return "Searched: how many subnetworks the frontiers were chosen of is not known of all runs."
+	case low == high:
+		return fmt.Sprintf("Searched: each frontier was chosen of %s that were judged.", plural(low, "subnetwork"))
+	}
+	return fmt.Sprintf("Searched: frontiers were chosen of %d to %d subnetworks that were judged.", low, high)
+}
+
 // errors says where the errors of differences come from.
 func (t *table1) errors() string {
-	const text = "±: deviation over the runs of a method; of a difference, its standard error, "
+	const text = "±: deviation over the runs of a method; of a lead, its standard error"
 	if t.noise.freedom == 0 {
-		return text + "which knows how many images were counted and not how far runs with other seeds would lie apart: no method has two runs."
+		return text + ", which knows how many images were counted and not how far runs with other seeds would lie apart: no method has two runs."
 	}
-	return text + fmt.Sprintf("by the deviation of %.1f points of all runs from those of the same method, with %s of freedom, or by the counting of images where that is larger.", t.noise.deviation, plural(t.noise.freedom, "degree"))
+	return text + fmt.Sprintf(". Means of runs of one method deviate by %.1f points (%s of freedom); where counting images is less certain than that, it counts.", t.noise.deviation, plural(t.noise.freedom, "degree"))
+}
+
+// chosen says how much of its budget a choice takes: what is best within 50 M and has 30
+// fills the columns between.
+func (t *table1) chosen() string {
+	last := len(t.budgets) - 1
+	low, high := int64(math.MaxInt64), int64(0)
+	for _, r := range t.runs {
+		if c := r.cells[last]; c != nil {
+			low, high = min(low, c.chosen.Costs.MACs), max(high, c.chosen.Costs.MACs)
+		}
+	}
+	if high == 0 {
+		return fmt.Sprintf("No frontier reaches down to %s.", millions(t.budgets[last]))
+	}
+	return fmt.Sprintf("What was chosen within %s has %s to %s MACs: a subnetwork may fill several columns, which are not independent.", millions(t.budgets[last]), millions(low), millions(high))
 }
 
 // text is the estimate for people.
 func (e estimate) text() string {
-	if e.runs == 1 {
+	switch e.runs {
+	case 0:
+		return "-"
+	case 1:
 		return fmt.Sprintf("%.1f", e.mean)
 	}
 	return fmt.Sprintf("%.1f ± %.1f", e.mean, e.deviation)
+}
+
+// text is the lead for people.
+func (l lead) text() string { return fmt.Sprintf("%+.1f ± %.1f", l.points, l.err) }
+
+// about says what to think of it.
+func (l lead) about() string {
+	if math.IsInf(l.chance, 0) {
+		return "what chance does, one run of each method cannot tell"
+	}
+	return fmt.Sprintf("chance alone stays within %.1f (95 %%)", l.chance)
 }
 
 // heldOut is how many images chose.
@@ -398,9 +471,6 @@ func (t *table1) heldOut() string {
 	}
 	return fmt.Sprintf("%d to %d", low, high)
 }
-
-// lead writes a difference and its error.
-func lead(difference, err float64) string { return fmt.Sprintf("%+.1f ± %.1f", difference, err) }
 
 // millions writes MACs as tables of papers do.
 func millions(macs int64) string { return fmt.Sprintf("%.4g M", float64(macs)/1e6) }

@@ -244,7 +244,7 @@ func (t *trainer) closeEpoch(context.Context) error {
 	e := t.Epoch
 	r := EpochRecord{
 		Number: t.epoch(), Steps: t.Step, Loss: e.Loss / float64(max(e.Steps, 1)), Label: e.Label / float64(max(e.Full, 1)),
-		Accuracy: float64(e.Correct) / float64(max(e.Images, 1)), Seconds: t.Seconds,
+		Accuracy: float64(e.Correct) / float64(max(e.Images, 1)), Full: e.Full, Seconds: t.Seconds,
 	}
 	if err := t.metrics.add(Record{Epoch: &r}); err != nil {
 		return fmt.Errorf("train: %w", err)

@@ -10,13 +10,24 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"time"
 )
 
 // Record is a line of metrics.jsonl: one of its fields is set.
 type Record struct {
+	Start      *StartRecord      `json:"start,omitempty"`
 	Step       *StepRecord       `json:"step,omitempty"`
 	Epoch      *EpochRecord      `json:"epoch,omitempty"`
 	Evaluation *EvaluationRecord `json:"evaluation,omitempty"`
+}
+
+// StartRecord is that a process has begun to train, or to go on: what computes the steps
+// from here on.
+type StartRecord struct {
+	Step     int       `json:"step"` // the first, counted from 0
+	Time     time.Time `json:"time"`
+	Executor string    `json:"executor"`          // what results depend on, in the last digits
+	Program  string    `json:"program,omitempty"` // as Options has it
 }
 
 // StepRecord is how one step went.
@@ -44,9 +55,10 @@ type EpochRecord struct {
 	Number   int     `json:"number"` // counted from 1
 	Steps    int     `json:"steps"`  // taken since the start
 	Loss     float64 `json:"loss"`
-	Label    float64 `json:"label"`    // the full network's cross-entropy
-	Accuracy float64 `json:"accuracy"` // the full network's, on what it trained on
-	Seconds  float64 `json:"seconds"`  // since the start
+	Label    float64 `json:"label"`          // the full network's cross-entropy
+	Accuracy float64 `json:"accuracy"`       // the full network's, on what it trained on
+	Full     int     `json:"full,omitempty"` // steps of the epoch that trained the full network
+	Seconds  float64 `json:"seconds"`        // since the start
 }
 
 // EvaluationRecord is what subnetworks scored.
@@ -103,13 +115,13 @@ func ReadMetrics(from io.Reader) ([]Record, error) {
 			return nil, fmt.Errorf("metrics: line %d: %w: %w", number, ErrCorrupt, err)
 		}
 		kinds := 0
-		for _, is := range []bool{r.Step != nil, r.Epoch != nil, r.Evaluation != nil} {
+		for _, is := range []bool{r.Start != nil, r.Step != nil, r.Epoch != nil, r.Evaluation != nil} {
 			if is {
 				kinds++
 			}
 		}
 		if kinds != 1 || d.More() {
-			return nil, fmt.Errorf("metrics: line %d: %w: want one record of a step, an epoch or an evaluation", number, ErrCorrupt)
+			return nil, fmt.Errorf("metrics: line %d: %w: want one record of a start, a step, an epoch or an evaluation", number, ErrCorrupt)
 		}
 		list = append(list, r)
 	}

@@ -24,7 +24,9 @@ import (
 )
 
 // withoutTimes is for comparing records of runs that did the same.
-var withoutTimes = gocmp.Options{cmpopts.IgnoreFields(StepRecord{}, "Seconds"), cmpopts.IgnoreFields(EpochRecord{}, "Seconds")}
+var withoutTimes = gocmp.Options{
+	cmpopts.IgnoreSliceElements(func(r Record) bool { return r.Start != nil }), // a run that goes on starts more often
+	cmpopts.IgnoreFields(StepRecord{}, "Seconds"), cmpopts.IgnoreFields(EpochRecord{}, "Seconds")}
 
 // wantSameRun compares all that runs leave, but for times.
 func wantSameRun(t *testing.T, want, got string) {

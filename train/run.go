@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"tips/dataset"
 	"tips/internal/atomicfile"
@@ -45,6 +46,8 @@ type Options struct {
 	Executor func(Settings) (Executor, error)
 	// Observer is told what happens; nil if nobody wants to know.
 	Observer Observer
+	// Program is what runs, its version and for which machine: metrics keep it.
+	Program string
 
 	write func(name string, write func(io.Writer) error) error // atomicfile.Write, but in tests
 }
@@ -253,11 +256,28 @@ func (t *trainer) start() error {
 			return fmt.Errorf("train: %w", err)
 		}
 	}
+	if !t.finished {
+		start := StartRecord{Step: t.Step, Time: time.Now().UTC().Truncate(time.Second), Executor: t.by(), Program: t.options.Program}
+		if err := t.metrics.add(Record{Start: &start}); err != nil {
+			return fmt.Errorf("train: %w", err)
+		}
+	}
 	t.observer.Started(Start{
 		Network: t.network, Method: t.method.Name(), Step: t.Step, Steps: t.steps, StepsPerEpoch: t.perEpoch,
 		Batch: t.recipe.Batch, Threads: t.threads, TrainImages: t.images, JudgedOn: t.testImages, Resumed: resumed,
 	})
 	return nil
+}
+
+// by says what computes.
+func (t *trainer) by() string {
+	if named, ok := t.executor.(fmt.Stringer); ok {
+		return named.String()
+	}
+	if t.threads == 1 {
+		return "processor, 1 thread"
+	}
+	return fmt.Sprintf("processor, %d threads", t.threads)
 }
 
 // begin starts a run from random weights.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
@@ -149,7 +150,7 @@ func TestResults(t *testing.T) {
 	}
 
 	records := metricsOf(t, dir)
-	steps, epochs, evaluations := 0, 0, 0
+	starts, steps, epochs, evaluations := 0, 0, 0, 0
 	for _, r := range records {
 		switch {
 		case r.Step != nil:
@@ -169,6 +170,11 @@ func TestResults(t *testing.T) {
 			if r.Epoch.Number != epochs || r.Epoch.Steps != steps {
 				t.Errorf("epoch %d: %+v", epochs, r.Epoch)
 			}
+		case r.Start != nil:
+			starts++
+			if r.Start.Step != steps || r.Start.Executor != "processor, 1 thread" || time.Since(r.Start.Time) > time.Hour {
+				t.Errorf("start %d: %+v", starts, r.Start)
+			}
 		default:
 			evaluations++
 			if r.Evaluation.Steps != steps || len(r.Evaluation.Results) != len(again.Evaluate.Subnets) || r.Evaluation.Results[0].Images != 100 {
@@ -177,7 +183,7 @@ func TestResults(t *testing.T) {
 		}
 	}
 	perEpoch := 352 / 32
-	if steps != 3*perEpoch || epochs != 3 || evaluations != 3 || s.Steps != steps {
+	if starts != 1 || steps != 3*perEpoch || epochs != 3 || evaluations != 3 || s.Steps != steps {
 		t.Errorf("%d steps, %d epochs, %d evaluations", steps, epochs, evaluations)
 	}
 	if seen.steps != steps || seen.epochs != 3 || seen.evaluations != 3 || seen.saved < 2 || seen.start.Steps != steps || seen.start.TrainImages != 352 {

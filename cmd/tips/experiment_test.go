@@ -91,6 +91,20 @@ func TestExperiment(t *testing.T) {
 		t.Errorf("the log of a run that was stopped: %v\n%s", err, log)
 	}
 
+	// What is killed while there is time has failed: it would be killed again.
+	killed := filepath.Join(dir, "killed")
+	if err := os.WriteFile(killed, []byte("#!/bin/sh\nkill -9 $$\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range []string{"LIMIT=0", "LIMIT=1000"} {
+		if status, output := sh(t, dir, []string{"TIPS=" + killed, "RUNS=killed-runs", limit}, "run.sh", "short.jobs"); status != 1 || !strings.Contains(output, "failed with status 137") {
+			t.Errorf("%s, killed: status %d\n%s", limit, status, output)
+		}
+	}
+	if status, output := sh(t, dir, append(variables, "SEARCH_ONLY=1", "RUNS=none"), "run.sh", "long.jobs"); status != 75 {
+		t.Errorf("nothing is trained, and it says that all is searched: status %d\n%s", status, output)
+	}
+
 	for _, args := range [][]string{{}, {"nothing.jobs"}, {"bad.jobs"}, {"short.jobs", "long.jobs"}} {
 		if status, output := sh(t, dir, variables, "run.sh", args...); status != 2 || strings.Count(output, "\n") != 1 {
 			t.Errorf("run.sh %q: status %d\n%s", args, status, output)

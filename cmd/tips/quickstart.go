@@ -180,7 +180,7 @@ func (o *quickOptions) analyse() (*supernet.Network, error) {
 // train is step 2.
 func (o *quickOptions) train(ctx context.Context) error {
 	show := &quickTraining{quickOptions: o}
-	_, err := train.Run(ctx, train.Options{Recipe: o.recipe, Out: o.out, Fresh: o.fresh, Formats: formats(), Observer: show})
+	_, err := train.Run(ctx, train.Options{Recipe: o.recipe, Out: o.out, Fresh: o.fresh, Formats: formats(), Observer: show, Program: version()})
 	show.clear()
 	return err
 }

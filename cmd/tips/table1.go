@@ -16,7 +16,7 @@ import (
 
 func newTable1() *cobra.Command {
 	var out figureOutput
-	o := reproduce.Table1Options{FrontierFile: frontierFile}
+	o := reproduce.Table1Options{FrontierFile: frontierFile, SearchFile: searchState}
 	var judging judgingFlags
 	var at string
 	cmd := &cobra.Command{
@@ -33,10 +33,14 @@ held-out images is taken, and judged by the test images, its batch norm re-estim
 on training images. The smallest subnetworks are judged too, the network's and that of
 the method, if it never trains the former.
 
+What counts as ahead is told from chance by the deviation of runs of a method from each
+other: it takes two seeds of at least one. Settings of a method are to be chosen by the
+held-out accuracies, which the table has below.
+
 Verdicts are kept in RUN/` + judgedFile + `: interrupted, the same command goes on.
 
 --keep writes each run without its weights to a folder: recipe, network, metrics of
-epochs, frontier and verdicts, some 100 KB. Such a folder can stand for the run here and
+epochs, frontier, what it was chosen of, and verdicts, some 100 KB. Such a folder can stand for the run here and
 in fig4b, so that tables can be checked and added to when the weights are gone.`,
 		Example: `  tips reproduce table1-cifar100 runs/cifar100-mobilenet_v2-*
   tips reproduce table1-cifar100 runs/cifar100-resnet34-* --data cifar-100-binary --out figures
@@ -109,34 +113,4 @@ func parseBudgets(at string) (list []int64, err error) {
 		list = append(list, int64(b[0].Most))
 	}
 	return list, nil
-}
-
-func newFig4b() *cobra.Command {
-	var out figureOutput
-	var o reproduce.Fig4bOptions
-	cmd := &cobra.Command{
-		Use:   "fig4b RUN...",
-		Short: "Convergence of training, by method",
-		Long: `Figure 4b and c: the training loss of the full network by epoch, for several methods
-in one picture. The paper draws it for mobilenet_v2 on ImageNet and Tiny-ImageNet; here
-it is of the network and the data of the runs, and labelled so.
-
-RUN is the folder of a training run, which need not be over; weights are not read.
-Seeds of a method are averaged. The CSV file has the metrics of all runs, a row an
-epoch, and what was judged after it: it is what to keep of a long metrics.jsonl.`,
-		Example: `  tips reproduce fig4b runs/cifar100-mobilenet_v2-*
-  tips reproduce fig4b runs/quick-tips-1 runs/quick-joslim-1 --time`,
-		Args: cobra.ArbitraryArgs,
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Runs = args
-			f, err := reproduce.Fig4b(o)
-			return out.finish(cmd, f, err)
-		},
-	}
-	cmd.Flags().BoolVar(&o.Time, "time", false, "draw against the time that training took, not against epochs")
-	out.register(cmd)
-	return cmd
 }

@@ -238,7 +238,7 @@ func (o *trainOptions) run(cmd *cobra.Command, name string) error {
 	defer stop()
 	show := newTrainProgress(cmd.ErrOrStderr())
 	summary, err := train.Run(ctx, train.Options{
-		Recipe: r, Out: out, Fresh: o.fresh, StopAfter: o.stopAfter, Formats: formats(), Observer: show, Executor: executors(device),
+		Recipe: r, Out: out, Fresh: o.fresh, StopAfter: o.stopAfter, Formats: formats(), Observer: show, Executor: executors(device), Program: version(),
 	})
 	show.clear()
 	var interrupted *train.InterruptedError

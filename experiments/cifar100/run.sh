@@ -20,7 +20,7 @@
 #   TRAIN    further flags of tips train; the same each time, or it refuses to go on
 #            (--set evaluate.every=5 --set checkpoint.epochs=10 --set metrics.every=50)
 #
-# Exit status: 0 all runs are trained and searched; 75 time is up, call it again; 1 a run
+# Exit status: 0 all runs are trained and searched; 75 some are left, call it again; 1 a run
 # failed, as its log says, and the others went on; 2 wrong usage.
 set -u
 
@@ -55,7 +55,12 @@ limited() {
 		timeout -s TERM -k "$GRACE" "$left" "$@"
 	fi
 	status=$?
-	case $status in 124 | 130 | 137 | 143) return 75 ;; esac
+	case $status in
+	124 | 130 | 143) return 75 ;;
+	137) # killed: by us when time was up, or for want of memory
+		[ "$deadline" -eq 0 ] || [ "$(date +%s)" -lt "$deadline" ] || return 75
+		;;
+	esac
 	return $status
 }
 
@@ -65,7 +70,10 @@ job() {
 	shift 5
 	dir=$RUNS/$name log=$RUNS/$name.log
 	if [ ! -e "$dir/weights.safetensors" ]; then
-		[ -z "$SEARCH_ONLY" ] || return 0
+		if [ -n "$SEARCH_ONLY" ]; then
+			: >"$state/left"
+			return 0
+		fi
 		say "$name: training"
 		# shellcheck disable=SC2086 # TRAIN is several flags
 		limited "$TIPS" train "$recipe" --out "$dir" --method "$method" --seed "$seed" --epochs "$epochs" $TRAIN "$@" \
