@@ -82,9 +82,17 @@ func (d *Device) upload(values []float32, dims ...int) (compute.Buffer, error) {
 	return b, nil
 }
 
-// execute runs a program, and waits for it. Inputs stay as they are.
-func (d *Device) execute(p compute.Executable, inputs []compute.Buffer) ([]compute.Buffer, error) {
+// execute runs a program and waits for it. Inputs stay as they are. The host has
+// nothing to do in that time but what meanwhile does, on a goroutine that has ended
+// when execute returns.
+func (d *Device) execute(p compute.Executable, inputs []compute.Buffer, meanwhile func()) ([]compute.Buffer, error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		meanwhile()
+	}()
 	outputs, err := p.Execute(inputs, nil, 0)
+	<-done
 	if err != nil {
 		return nil, fmt.Errorf("accel: %w", explain(err))
 	}

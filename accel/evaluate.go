@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -68,15 +69,15 @@ func (x *Executor) buildForward(p *forwardProgram) error {
 	return err
 }
 
-// forwardProgram finds a program, or compiles it.
-func (x *Executor) forwardProgram(batch int, given, depth bool) (*forwardProgram, error) {
+// forwardProgram finds a program for a batch of an exam, or compiles it.
+func (x *Executor) forwardProgram(e *exam, batch int) (*forwardProgram, error) {
 	x.batch = max(x.batch, batch)
 	for _, p := range x.forwards {
-		if p.batch >= batch && p.given == given && (p.depth || !depth) {
+		if p.batch >= batch && p.given == e.calibrated && (p.depth || !e.depth) {
 			return p, nil
 		}
 	}
-	p := &forwardProgram{batch: x.batch, given: given, depth: depth}
+	p := &forwardProgram{batch: x.batch, given: e.calibrated, depth: e.depth}
 	if err := x.buildForward(p); err != nil {
 		return nil, err
 	}
@@ -84,29 +85,134 @@ func (x *Executor) forwardProgram(batch int, given, depth bool) (*forwardProgram
 	return p, nil
 }
 
-// forward runs up to together subnetworks on a batch that is on the device.
-func (x *Executor) forward(p *forwardProgram, params, images compute.Buffer, b *dataset.Batch, subnets []supernet.Subnet, statistics ...compute.Buffer) (scores []float32, rest []compute.Buffer, err error) {
-	control := append(make([]float32, 0, 1+together*x.columns.count+p.batch), float32(b.N))
-	for k := range together {
-		if control, err = x.appendRows(control, subnets[min(k, len(subnets)-1):][:1]); err != nil {
-			return nil, nil, err
+// exam is what batches are put through.
+type exam struct {
+	params     compute.Buffer
+	subnets    []supernet.Subnet
+	depth      bool             // whether any of them leaves blocks out
+	calibrated bool             // with statistics of their own, not those of the batch
+	statistics []compute.Buffer // of that, in pairs; none where the network has no batch norm
+}
+
+// turn is one run of a program: a batch and as many subnetworks as run at once.
+type turn struct {
+	program      *forwardProgram
+	batch        *dataset.Batch // lost when the one after it is asked for
+	count        int            // its images
+	at           int            // the number of the first subnetwork
+	images, told compute.Buffer // images are those of all turns of the batch
+	outputs      []compute.Buffer
+}
+
+// through puts batches through an exam, and gives to got what came of each turn, in
+// order: the scores, and the turn for the rest. While the device does one turn the
+// host reads what came of the one before and makes the next ready, with its batch
+// where it begins one; so got and batches run on other goroutines, one at a time.
+func (x *Executor) through(ctx context.Context, e *exam, batches iter.Seq2[*dataset.Batch, error], got func(t *turn, scores []float32) error) error {
+	next, stop := iter.Pull2(batches)
+	defer stop()
+	now, err := x.ready(e, nil, next)
+	if err != nil {
+		return err
+	}
+	var last *turn // done, and not read yet
+	defer func() {
+		x.drop(last)
+		if now != nil { // not done
+			x.drop(now)
+			x.garbage = append(x.garbage, now.images)
+		}
+	}()
+	for now != nil {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		inputs := []compute.Buffer{now.images, now.told, e.params}
+		if len(e.statistics) > 0 {
+			inputs = append(inputs, e.statistics[now.at/together*2:][:2]...)
+		}
+		var after *turn
+		var failed error // of what is done meanwhile
+		now.outputs, err = x.device.execute(now.program.run, inputs, func() {
+			x.clean()
+			if after, failed = x.ready(e, now, next); failed == nil {
+				failed = last.read(got)
+			}
+		})
+		x.drop(last)
+		if after == nil || after.images != now.images {
+			x.garbage = append(x.garbage, now.images)
+		}
+		last, now = now, after
+		if err != nil {
+			return err
+		}
+		if failed != nil {
+			return failed
 		}
 	}
-	control = appendLabels(control, b.Labels)
-	told, err := x.device.upload(control[:cap(control)], cap(control))
-	if err != nil {
-		return nil, nil, err
+	return last.read(got)
+}
+
+// ready uploads what the turn after another needs, or the first turn after nil. It
+// gives nil if there are no more batches.
+func (x *Executor) ready(e *exam, before *turn, next func() (*dataset.Batch, error, bool)) (*turn, error) {
+	t := &turn{}
+	if before != nil && before.at+together < len(e.subnets) {
+		*t = turn{program: before.program, batch: before.batch, count: before.count, at: before.at + together, images: before.images}
+	} else {
+		batch, err, more := next()
+		if err != nil || !more {
+			return nil, err
+		}
+		t.batch, t.count = batch, batch.N
+		if t.program, err = x.forwardProgram(e, batch.N); err != nil {
+			return nil, err
+		}
+		if t.images, err = x.images(batch, t.program.batch); err != nil {
+			return nil, err
+		}
 	}
-	defer told.Finalize()
-	outputs, err := x.device.execute(p.run, append([]compute.Buffer{images, told, params}, statistics...))
-	if err != nil {
-		return nil, nil, err
+	var err error
+	if t.told, err = x.tell(e, t); err != nil {
+		if t.at == 0 {
+			x.garbage = append(x.garbage, t.images)
+		}
+		return nil, err
 	}
-	scores = make([]float32, 2*together)
-	if err := outputs[0].ToFlatData(scores); err != nil {
-		return nil, nil, errors.Join(err, finalize(outputs...))
+	return t, nil
+}
+
+// tell uploads the control of a turn.
+func (x *Executor) tell(e *exam, t *turn) (compute.Buffer, error) {
+	control := append(make([]float32, 0, 1+together*x.columns.count+t.program.batch), float32(t.count))
+	for k := range together {
+		var err error
+		if control, err = x.appendRows(control, e.subnets[min(t.at+k, len(e.subnets)-1):][:1]); err != nil {
+			return nil, err
+		}
 	}
-	return scores, outputs[1:], finalize(outputs[0])
+	control = appendLabels(control, t.batch.Labels)
+	return x.device.upload(control[:cap(control)], cap(control))
+}
+
+// read gives what came of a turn to got.
+func (t *turn) read(got func(t *turn, scores []float32) error) error {
+	if t == nil {
+		return nil
+	}
+	scores := make([]float32, 2*together)
+	if err := t.outputs[0].ToFlatData(scores); err != nil {
+		return fmt.Errorf("accel: %w", err)
+	}
+	return got(t, scores)
+}
+
+// drop gives up what a turn has for itself.
+func (x *Executor) drop(t *turn) {
+	if t != nil {
+		x.garbage = append(append(x.garbage, t.told), t.outputs...)
+	}
 }
 
 // Losses implements train.Executor.
@@ -118,54 +224,14 @@ func (x *Executor) Losses(ctx context.Context, batch *dataset.Batch, subs []supe
 	if len(subs) == 0 {
 		return losses, nil
 	}
-	e := round{params: x.weights, batch: batch, subnets: subs, depth: x.anyLeavesOut(subs)}
-	return losses, x.through(ctx, e, func(at int, marks []float32, _ []compute.Buffer) error {
-		for k := range min(together, len(subs)-at) {
-			losses[at+k] = float64(marks[k]) / float64(batch.N)
+	e := &exam{params: x.weights, subnets: subs, depth: x.anyLeavesOut(subs)}
+	one := func(yield func(*dataset.Batch, error) bool) { yield(batch, nil) }
+	return losses, x.through(ctx, e, one, func(t *turn, scores []float32) error {
+		for k := range min(together, len(subs)-t.at) {
+			losses[t.at+k] = float64(scores[k]) / float64(t.count)
 		}
 		return nil
 	})
-}
-
-// round is a batch that goes through subnetworks.
-type round struct {
-	params     compute.Buffer
-	batch      *dataset.Batch
-	subnets    []supernet.Subnet
-	depth      bool             // whether any of them leaves blocks out
-	calibrated bool             // with statistics of their own, not those of the batch
-	statistics []compute.Buffer // of that, in pairs; none where the network has no batch norm
-}
-
-// through carries out a round, several subnetworks at a time, and gives to got what came
-// of those from a number on. What it gets is not to be kept.
-func (x *Executor) through(ctx context.Context, e round, got func(at int, marks []float32, rest []compute.Buffer) error) error {
-	p, err := x.forwardProgram(e.batch.N, e.calibrated, e.depth)
-	if err != nil {
-		return err
-	}
-	images, err := x.images(e.batch, p.batch)
-	if err != nil {
-		return err
-	}
-	defer images.Finalize()
-	for at := 0; at < len(e.subnets); at += together {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		var given []compute.Buffer
-		if len(e.statistics) > 0 {
-			given = e.statistics[at/together*2:][:2]
-		}
-		marks, rest, err := x.forward(p, e.params, images, e.batch, e.subnets[at:min(at+together, len(e.subnets))], given...)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(got(at, marks, rest), finalize(rest...)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (x *Executor) anyLeavesOut(subs []supernet.Subnet) bool {
@@ -178,7 +244,7 @@ func (x *Executor) anyLeavesOut(subs []supernet.Subnet) bool {
 }
 
 // Evaluate implements train.Executor. Every batch is loaded and uploaded once, for
-// all subnetworks.
+// all subnetworks, while the device is busy with the one before.
 func (x *Executor) Evaluate(ctx context.Context, e train.Examination) ([]train.Score, error) {
 	params := x.weights
 	if e.Average {
@@ -190,15 +256,10 @@ func (x *Executor) Evaluate(ctx context.Context, e train.Examination) ([]train.S
 	if len(e.Subnets) == 0 {
 		return nil, nil
 	}
-	depth := x.anyLeavesOut(e.Subnets)
+	judged := &exam{params: params, subnets: e.Subnets, depth: x.anyLeavesOut(e.Subnets)}
 	calibrations := make([]calibration, len(e.Subnets))
-	for batch, err := range e.Calibration {
-		if err != nil {
-			return nil, err
-		}
-		if err := x.calibrate(ctx, round{params: params, batch: batch, subnets: e.Subnets, depth: depth}, calibrations); err != nil {
-			return nil, err
-		}
+	if err := x.calibrate(ctx, judged, e.Calibration, calibrations); err != nil {
+		return nil, err
 	}
 	scores := make([]train.Score, len(e.Subnets))
 	statistics := make([]compute.Buffer, 0, 2*len(e.Subnets)/together+2)
@@ -230,14 +291,9 @@ func (x *Executor) Evaluate(ctx context.Context, e train.Examination) ([]train.S
 			statistics = append(statistics, b)
 		}
 	}
-	for batch, err := range e.Test {
-		if err != nil {
-			return nil, err
-		}
-		judged := round{params: params, batch: batch, subnets: e.Subnets, depth: depth, calibrated: true, statistics: statistics}
-		if err := x.test(ctx, judged, scores); err != nil {
-			return nil, err
-		}
+	judged.calibrated, judged.statistics = true, statistics
+	if err := x.test(ctx, judged, e.Test, scores); err != nil {
+		return nil, err
 	}
 	for i := range scores {
 		scores[i].Loss /= float64(max(scores[i].Images, 1))
@@ -245,30 +301,30 @@ func (x *Executor) Evaluate(ctx context.Context, e train.Examination) ([]train.S
 	return scores, nil
 }
 
-// calibrate adds a batch to the statistics of all subnetworks.
-func (x *Executor) calibrate(ctx context.Context, e round, to []calibration) error {
+// calibrate adds batches to the statistics of all subnetworks.
+func (x *Executor) calibrate(ctx context.Context, e *exam, batches iter.Seq2[*dataset.Batch, error], to []calibration) error {
 	norms := x.layout.norms
 	mean, variance := make([]float32, together*norms), make([]float32, together*norms)
-	return x.through(ctx, e, func(at int, _ []float32, rest []compute.Buffer) error {
+	return x.through(ctx, e, batches, func(t *turn, _ []float32) error {
 		if norms > 0 {
-			if err := errors.Join(rest[0].ToFlatData(mean), rest[1].ToFlatData(variance)); err != nil {
-				return err
+			if err := errors.Join(t.outputs[1].ToFlatData(mean), t.outputs[2].ToFlatData(variance)); err != nil {
+				return fmt.Errorf("accel: %w", err)
 			}
 		}
-		for k := range min(together, len(to)-at) {
-			to[at+k].add(x.layout, e.batch.N, mean[k*norms:(k+1)*norms], variance[k*norms:(k+1)*norms])
+		for k := range min(together, len(to)-t.at) {
+			to[t.at+k].add(x.layout, t.count, mean[k*norms:(k+1)*norms], variance[k*norms:(k+1)*norms])
 		}
 		return nil
 	})
 }
 
-// test marks a batch with the statistics of each subnetwork.
-func (x *Executor) test(ctx context.Context, e round, to []train.Score) error {
-	return x.through(ctx, e, func(at int, marks []float32, _ []compute.Buffer) error {
-		for k := range min(together, len(to)-at) {
-			to[at+k].Loss += float64(marks[k])
-			to[at+k].Correct += int(marks[together+k])
-			to[at+k].Images += e.batch.N
+// test marks batches with the statistics of each subnetwork.
+func (x *Executor) test(ctx context.Context, e *exam, batches iter.Seq2[*dataset.Batch, error], to []train.Score) error {
+	return x.through(ctx, e, batches, func(t *turn, scores []float32) error {
+		for k := range min(together, len(to)-t.at) {
+			to[t.at+k].Loss += float64(scores[k])
+			to[t.at+k].Correct += int(scores[together+k])
+			to[t.at+k].Images += t.count
 		}
 		return nil
 	})

@@ -37,11 +37,11 @@ type Executor struct {
 
 	steps    []*stepProgram
 	forwards []*forwardProgram
-	batch    int // the largest so far
+	batch    int // the largest that went forwards so far
 	padded   []float32
 
 	staged  staged           // the images of the next step
-	garbage []compute.Buffer // what the last step has left
+	garbage []compute.Buffer // what programs have left, until the next one runs
 }
 
 // staged is images that are on the device before they are asked for.
@@ -212,8 +212,7 @@ func (x *Executor) take(b *dataset.Batch) (compute.Buffer, error) {
 // meanwhile does what can be done while a program runs: it gives back memory, and
 // uploads the images of the next step. What it fails in is tried again by that step.
 func (x *Executor) meanwhile(next func() *dataset.Batch) {
-	_ = finalize(x.garbage...)
-	x.garbage = x.garbage[:0]
+	x.clean()
 	if next == nil {
 		return
 	}
@@ -222,6 +221,12 @@ func (x *Executor) meanwhile(next func() *dataset.Batch) {
 			x.staged = staged{b, images}
 		}
 	}
+}
+
+// clean gives back memory. It takes its time, so it is done while a program runs.
+func (x *Executor) clean() {
+	_ = finalize(x.garbage...)
+	x.garbage = x.garbage[:0]
 }
 
 // images uploads a batch, with zeros for images that it lacks.

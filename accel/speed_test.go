@@ -23,7 +23,7 @@ import (
 )
 
 // TestSpeed times steps. TIPS_SPEED lists what to time, separated by spaces:
-// network/precision, and /f for the way forward too. TIPS_SPEED_SECONDS bounds the
+// network/precision, and /f for the way forward and evaluations too. TIPS_SPEED_SECONDS bounds the
 // time.
 func TestSpeed(t *testing.T) {
 	list := strings.Fields(os.Getenv("TIPS_SPEED"))
@@ -85,7 +85,7 @@ func timeTransfers(t *testing.T, d *Device) {
 	var times []time.Duration
 	for range 50 {
 		start := time.Now()
-		out, err := d.execute(nothing, []compute.Buffer{x})
+		out, err := d.execute(nothing, []compute.Buffer{x}, func() {})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +160,30 @@ func timeSteps(t *testing.T, d *Device, what string) {
 			forward = append(forward, time.Since(start))
 		}
 		fmt.Printf("  forward of %d subnetworks %.3f ms\n", together, median(forward))
+		x.timeEvaluation(t, batches)
 	}
+}
+
+// timeEvaluation times evaluations, as many batches of calibration as of test.
+func (x *Executor) timeEvaluation(t *testing.T, list []*dataset.Batch) {
+	const count = 40
+	many := func(yield func(*dataset.Batch, error) bool) {
+		for i := range count {
+			if !yield(list[i%len(list)], nil) {
+				return
+			}
+		}
+	}
+	e := train.Examination{Subnets: subnets(x.layout.network, together, 1, false), Calibration: many, Test: many}
+	var times []time.Duration
+	for range 6 { // the first compiles
+		start := time.Now()
+		if _, err := x.Evaluate(context.Background(), e); err != nil {
+			t.Fatal(err)
+		}
+		times = append(times, time.Since(start)/(2*count))
+	}
+	fmt.Printf("  evaluation of %d subnetworks %.3f ms a batch\n", together, median(times[1:]))
 }
 
 // timeParts times what a step consists of. The step it takes has a rate of zero.
@@ -182,7 +205,7 @@ func (x *Executor) timeParts(t *testing.T, b *dataset.Batch) {
 			t.Fatal(err)
 		}
 		tick()
-		out, err := x.device.execute(p.run, []compute.Buffer{images, control, x.weights, x.momentum})
+		out, err := x.device.execute(p.run, []compute.Buffer{images, control, x.weights, x.momentum}, func() {})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +248,7 @@ epochs: 4
 batch: 256
 augment: {pad: 4, flip: true}
 sgd: {rate: 0.08, momentum: 0.9, nesterov: true, weight_decay: 5.0e-4}
-evaluate: {every: 2, subnets: [full, 0.7, 0.5, smallest], calibration: 2048}
+evaluate: {every: 1, subnets: [full, 0.7, 0.5, smallest], calibration: 8192}
 `))
 	if err != nil {
 		t.Fatal(err)

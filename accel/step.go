@@ -346,13 +346,7 @@ func (x *Executor) step(s train.Step, images compute.Buffer, labels []int32, app
 	if program.other[method.Frozen] > 0 {
 		inputs = append(inputs, x.frozen)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		x.meanwhile(s.Next)
-	}()
-	outputs, err := x.device.execute(program.run, inputs)
-	<-done
+	outputs, err := x.device.execute(program.run, inputs, func() { x.meanwhile(s.Next) })
 	if err != nil {
 		return nil, err
 	}

@@ -109,7 +109,8 @@ type Examination struct {
 	Average bool // of the moving average of the parameters
 
 	// Calibration batches are those whose statistics are averaged, Test those whose
-	// images are classified. Each is gone through once.
+	// images are classified. Each is gone through once, on any goroutine; a batch is
+	// lost when the next is asked for.
 	Calibration, Test iter.Seq2[*dataset.Batch, error]
 }
 
