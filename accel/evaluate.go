@@ -69,19 +69,24 @@ func (x *Executor) buildForward(p *forwardProgram) error {
 	return err
 }
 
-// forwardProgram finds a program for a batch of an exam, or compiles it.
+// forwardProgram finds the smallest program for a batch of an exam, or compiles one.
 func (x *Executor) forwardProgram(e *exam, batch int) (*forwardProgram, error) {
 	x.batch = max(x.batch, batch)
+	var best *forwardProgram
 	for _, p := range x.forwards {
-		if p.batch >= batch && p.given == e.calibrated && (p.depth || !e.depth) {
-			return p, nil
+		fits := p.batch >= batch && p.given == e.calibrated && (p.depth || !e.depth)
+		if fits && (best == nil || p.batch < best.batch || p.batch == best.batch && !p.depth) {
+			best = p
 		}
 	}
-	p := &forwardProgram{batch: x.batch, given: e.calibrated, depth: e.depth}
+	if best != nil {
+		return best, nil
+	}
+	p := &forwardProgram{batch: max(x.batch, e.room), given: e.calibrated, depth: e.depth}
 	if err := x.buildForward(p); err != nil {
 		return nil, err
 	}
-	x.forwards = append([]*forwardProgram{p}, x.forwards...)
+	x.forwards = append(x.forwards, p)
 	return p, nil
 }
 
@@ -90,6 +95,7 @@ type exam struct {
 	params     compute.Buffer
 	subnets    []supernet.Subnet
 	depth      bool             // whether any of them leaves blocks out
+	room       int              // images that a program has room for, at least, if one is compiled
 	calibrated bool             // with statistics of their own, not those of the batch
 	statistics []compute.Buffer // of that, in pairs; none where the network has no batch norm
 }
@@ -224,7 +230,9 @@ func (x *Executor) Losses(ctx context.Context, batch *dataset.Batch, subs []supe
 	if len(subs) == 0 {
 		return losses, nil
 	}
-	e := &exam{params: x.weights, subnets: subs, depth: x.anyLeavesOut(subs)}
+	// A few images may be all that is asked about, before a checkpoint is saved. A program
+	// with room for those of a step is one that an evaluation is likely to need too.
+	e := &exam{params: x.weights, subnets: subs, depth: x.anyLeavesOut(subs), room: x.stepped}
 	one := func(yield func(*dataset.Batch, error) bool) { yield(batch, nil) }
 	return losses, x.through(ctx, e, one, func(t *turn, scores []float32) error {
 		for k := range min(together, len(subs)-t.at) {

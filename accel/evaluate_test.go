@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -17,7 +18,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tips/dataset"
+	"tips/supernet"
 	"tips/train"
+	"tips/train/method"
 )
 
 // watch is a backend that keeps account of what is on it. Programs tell it by their
@@ -247,4 +250,82 @@ func TestEvaluateEnds(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestForwardProgram: the smallest program that fits is taken, and one that leaves out
+// no blocks before one that can.
+func TestForwardProgram(t *testing.T) {
+	d := openTestDevice(t)
+	x, err := d.newExecutor(train.Settings{Network: network(t, networks[0])})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []*forwardProgram{{batch: 8, depth: true}, {batch: 32}, {batch: 8}, {batch: 64, depth: true}, {batch: 64}, {batch: 16, given: true}, {batch: 32, given: true, depth: true}}
+	for _, order := range []func(){func() {}, func() { slices.Reverse(all) }} {
+		order()
+		x.forwards = slices.Clone(all)
+		for _, c := range []struct {
+			batch        int
+			given, depth bool
+			want         forwardProgram
+		}{
+			{8, false, false, forwardProgram{batch: 8}},
+			{1, false, true, forwardProgram{batch: 8, depth: true}},
+			{9, false, false, forwardProgram{batch: 32}},
+			{9, false, true, forwardProgram{batch: 64, depth: true}},
+			{33, false, false, forwardProgram{batch: 64}},
+			{3, true, false, forwardProgram{batch: 16, given: true}},
+			{3, true, true, forwardProgram{batch: 32, given: true, depth: true}},
+			{20, true, false, forwardProgram{batch: 32, given: true, depth: true}},
+		} {
+			p, err := x.forwardProgram(&exam{calibrated: c.given, depth: c.depth}, c.batch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if *p != c.want {
+				t.Errorf("%d images, %v, %v: %+v; want %+v", c.batch, c.given, c.depth, *p, c.want)
+			}
+		}
+		if len(x.forwards) != len(all) {
+			t.Errorf("%d programs were compiled", len(x.forwards)-len(all))
+		}
+	}
+}
+
+// TestLossesShareProgram: what is asked about a few images, as before a checkpoint, is
+// computed by the program that calibration needs too; and an evaluation by smaller
+// batches than those of a step does not pay for them.
+func TestLossesShareProgram(t *testing.T) {
+	d := openTestDevice(t)
+	n := network(t, networks[0])
+	p := newPair(t, d, train.Settings{Network: n}, train.NewState(randomSet(n, 1), false))
+	x, ctx := p.device, context.Background()
+	evaluate := func(images int) {
+		t.Helper()
+		e := train.Examination{Subnets: []supernet.Subnet{{}}, Calibration: batches(randomBatch(n, images, 1)), Test: batches(randomBatch(n, images, 2))}
+		if _, err := x.Evaluate(ctx, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sizes := func(want ...int) {
+		t.Helper()
+		var got []int
+		for _, p := range x.forwards {
+			got = append(got, p.batch)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("programs for %d images; want %d", got, want)
+		}
+	}
+	if _, err := x.Step(ctx, train.Step{Batch: randomBatch(n, 16, 1), Rate: 0.1, Lessons: []method.Lesson{{Label: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	evaluate(6)
+	sizes(6, 6)
+	if _, err := x.Losses(ctx, randomBatch(n, 7, 1), []supernet.Subnet{{}}); err != nil {
+		t.Fatal(err)
+	}
+	sizes(6, 6, 16)
+	evaluate(16)
+	sizes(6, 6, 16, 16)
 }

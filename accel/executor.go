@@ -38,6 +38,7 @@ type Executor struct {
 	steps    []*stepProgram
 	forwards []*forwardProgram
 	batch    int // the largest that went forwards so far
+	stepped  int // images of the last step
 	padded   []float32
 
 	staged  staged           // the images of the next step

@@ -305,6 +305,7 @@ func (x *Executor) step(s train.Step, images compute.Buffer, labels []int32, app
 			depth = depth || t.Source != method.Live && x.leavesOut(t.Subnet)
 		}
 	}
+	x.stepped = len(labels)
 	program, others, err := x.stepProgram(s, len(labels), depth)
 	if err != nil {
 		return nil, err
