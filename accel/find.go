@@ -1,11 +1,13 @@
 package accel
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Plugin is a PJRT plugin that was found.
@@ -40,7 +42,7 @@ func search(env func(string) string, look func(string) (string, error), home, ro
 	add := func(patterns ...string) {
 		for _, pattern := range patterns {
 			paths, _ := filepath.Glob(pattern) // patterns are well formed, but for what a variable holds
-			slices.Reverse(paths)              // newer versions first
+			slices.SortFunc(paths, func(a, b string) int { return compareVersions(b, a) })
 			for _, path := range paths {
 				path, err := filepath.Abs(path)
 				if info, statErr := os.Stat(path); err != nil || statErr != nil || info.IsDir() {
@@ -100,6 +102,35 @@ func search(env func(string) string, look func(string) (string, error), home, ro
 	return found
 }
 
+// compareVersions orders paths by the names in them, and numbers in names by value:
+// python3 comes before python3.9, and that before python3.12.
+func compareVersions(a, b string) int {
+	a, b = strings.ReplaceAll(a, "/", "\x00"), strings.ReplaceAll(b, "/", "\x00") // less than all that names hold
+	digits := func(s string) int {
+		n := strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' })
+		if n < 0 {
+			return len(s)
+		}
+		return n
+	}
+	for a != "" && b != "" {
+		m, n := digits(a), digits(b)
+		if m == 0 || n == 0 {
+			if a[0] != b[0] {
+				return cmp.Compare(a[0], b[0])
+			}
+			a, b = a[1:], b[1:]
+			continue
+		}
+		x, y := strings.TrimLeft(a[:m], "0"), strings.TrimLeft(b[:n], "0")
+		if c := cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)); c != 0 {
+			return c
+		}
+		a, b = a[m:], b[n:]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
 // newPlugin finds what goes with a plugin: wheels of NVIDIA's beside it.
 func newPlugin(path string) Plugin {
 	p := Plugin{Path: path}
@@ -119,17 +150,18 @@ func newPlugin(path string) Plugin {
 func (p Plugin) environment(env func(string) string) (set map[string]string, before bool) {
 	set = map[string]string{}
 	const linker, flags = "LD_LIBRARY_PATH", "XLA_FLAGS"
+	// First, because the plugin was built for these: of the system's CUDA, older, it
+	// might find some libraries only.
 	paths := filepath.SplitList(env(linker))
-	for _, dir := range p.Libraries {
-		if !slices.Contains(paths, dir) {
-			paths, before = append(paths, dir), true
-		}
+	if before = len(paths) < len(p.Libraries) || !slices.Equal(paths[:len(p.Libraries)], p.Libraries); before {
+		others := slices.DeleteFunc(paths, func(dir string) bool { return slices.Contains(p.Libraries, dir) })
+		set[linker] = strings.Join(slices.Concat(p.Libraries, others), string(filepath.ListSeparator))
 	}
-	if before {
-		set[linker] = strings.Join(paths, string(filepath.ListSeparator))
-	}
-	if f := env(flags); p.Data != "" && !strings.Contains(f, "xla_gpu_cuda_data_dir") {
+	if f := env(flags); p.Data != "" && canBeFlag(p.Data) && !strings.Contains(f, "xla_gpu_cuda_data_dir") {
 		set[flags] = strings.TrimSpace(f + " --xla_gpu_cuda_data_dir=" + p.Data)
 	}
 	return set, before
 }
+
+// canBeFlag tells whether a value can stand in XLA_FLAGS, where spaces separate flags.
+func canBeFlag(value string) bool { return !strings.ContainsFunc(value, unicode.IsSpace) }

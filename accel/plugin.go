@@ -77,7 +77,7 @@ func (p Plugin) addFlags(set map[string]string) {
 	}
 	if cache, err := os.UserCacheDir(); err == nil && !strings.Contains(flags, autotuneFlag) {
 		dir := filepath.Join(cache, "tips", "xla")
-		if !strings.ContainsAny(dir, " \t") && os.MkdirAll(dir, 0o755) == nil {
+		if canBeFlag(dir) && os.MkdirAll(dir, 0o755) == nil {
 			values[autotuneFlag] = dir
 		}
 	}
