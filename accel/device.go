@@ -23,7 +23,8 @@ type Device struct {
 }
 
 // Open opens a device: GoName, XLAName, or XLAName with a colon and the path of a
-// plugin. Call Prepare first.
+// plugin. Call Prepare first. With a plugin a process computes in Float32 or in other
+// precisions, not in both.
 func Open(name string, o Options) (*Device, error) {
 	kind, path, err := parse(name)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -118,6 +119,33 @@ func (p Plugin) knows(words ...string) []string {
 		}
 	}
 	return list
+}
+
+// rounding is whether NVIDIA's libraries round the factors of float32 products to
+// fewer digits. They are told by the environment, of which a process has one, and it
+// is not said when they read it: the first device decides for all of its process.
+type rounding struct {
+	mu    sync.Mutex
+	first Precision // "": no device yet
+}
+
+var ofProcess rounding
+
+func (r *rounding) decide(p Precision) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.first == "" {
+		if p == Float32 {
+			if err := os.Setenv("NVIDIA_TF32_OVERRIDE", "0"); err != nil {
+				return fmt.Errorf("accel: %w", err)
+			}
+		}
+		r.first = p
+	}
+	if (p == Float32) != (r.first == Float32) {
+		return fmt.Errorf("accel: precision %s in a process that has computed in %s; want a process of its own for %s", p, r.first, Float32)
+	}
+	return nil
 }
 
 // choosePlugin finds the plugin that a device's name stands for.

@@ -21,10 +21,11 @@ func openPlugin(path string, p Precision) (compute.Backend, error) {
 	if _, err := os.Stat(plugin.Path); err != nil {
 		return nil, fmt.Errorf("accel: plugin: %w", err)
 	}
+	if err := ofProcess.decide(p); err != nil {
+		return nil, err
+	}
 	options := ""
 	if p == Float32 {
-		// CUDA's libraries would round the factors of products to fewer digits.
-		os.Setenv("NVIDIA_TF32_OVERRIDE", "0")
 		options = ",tf32=false"
 	}
 	os.Setenv("GOPJRT_CUDA_CHECKS", "0") // Prepare has done what they would advise

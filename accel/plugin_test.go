@@ -52,3 +52,31 @@ func TestAddFlags(t *testing.T) {
 		t.Errorf("a second time XLA_FLAGS=%s; want %s", set["XLA_FLAGS"], want)
 	}
 }
+
+// TestRounding: the first device decides whether float32 is rounded, and only devices
+// of that kind come after it.
+func TestRounding(t *testing.T) {
+	const variable = "NVIDIA_TF32_OVERRIDE"
+	for _, c := range []struct {
+		list     []Precision
+		refused  bool // the last one
+		variable string
+	}{
+		{[]Precision{BFloat16, TF32, BFloat16}, false, ""},
+		{[]Precision{Float32, Float32}, false, "0"},
+		{[]Precision{Float32, TF32}, true, "0"},
+		{[]Precision{Float32, BFloat16}, true, "0"},
+		{[]Precision{TF32, Float32}, true, ""},
+	} {
+		t.Setenv(variable, "")
+		var r rounding
+		for i, p := range c.list {
+			if err := r.decide(p); (err != nil) != (c.refused && i == len(c.list)-1) {
+				t.Errorf("%v, number %d: %v", c.list, i, err)
+			}
+		}
+		if got := os.Getenv(variable); got != c.variable {
+			t.Errorf("%v: %s=%s; want %s", c.list, variable, got, c.variable)
+		}
+	}
+}

@@ -45,6 +45,7 @@ var script []byte
 type settings struct {
 	device, precisions, peer, networks, python string
 	batch, steps, warm, rounds                 int
+	environment                                []string // PyTorch's: devices change ours
 }
 
 // result is a row of the comparison.
@@ -64,7 +65,7 @@ func main() {
 	var s settings
 	flag.StringVar(&s.device, "device", accel.XLAName, "as tips train takes it")
 	flag.StringVar(&s.networks, "networks", "mobilenet_v2:width=1.4,data=cifar100 resnet34:data=cifar100", "networks of the zoo, separated by spaces")
-	flag.StringVar(&s.precisions, "precisions", "bf16", "ours, separated by spaces")
+	flag.StringVar(&s.precisions, "precisions", "bf16", "ours, separated by spaces; float32 goes with no other")
 	flag.StringVar(&s.peer, "peer", "bf16 tf32", "PyTorch's, each beside each of ours")
 	flag.StringVar(&s.python, "python", "python3", "that has torch; empty leaves its side out")
 	flag.IntVar(&s.batch, "batch", 256, "images a step")
@@ -79,9 +80,16 @@ func main() {
 }
 
 func run(s settings) error {
+	precisions := strings.Fields(s.precisions)
+	for _, p := range precisions {
+		if (p == string(accel.Float32)) != (precisions[0] == string(accel.Float32)) { // refused now, not after the first of them was timed
+			return fmt.Errorf("precisions %q; want %s apart from others, each in a run of its own", s.precisions, accel.Float32)
+		}
+	}
 	if err := accel.Prepare(s.device); err != nil {
 		return err
 	}
+	s.environment = os.Environ()
 	folder, err := os.MkdirTemp("", "tips-device")
 	if err != nil {
 		return err
@@ -108,7 +116,7 @@ func run(s settings) error {
 		if err != nil {
 			return err
 		}
-		for _, precision := range strings.Fields(s.precisions) {
+		for _, precision := range precisions {
 			device, err := accel.Open(s.device, accel.Options{Precision: accel.Precision(precision)})
 			if err != nil {
 				return err
@@ -158,7 +166,7 @@ func compare(s settings, d *accel.Device, n *supernet.Network, precision, folder
 	defer o.close()
 	sides[0] = o
 	for i, one := range sides {
-		rows[i].Network, rows[i].Steps = n.Name(), s.steps
+		rows[i].Network = n.Name()
 		if _, err := one.step(1); err != nil {
 			rows[i].Failure, sides[i] = err.Error(), nil
 			continue
@@ -168,26 +176,36 @@ func compare(s settings, d *accel.Device, n *supernet.Network, precision, folder
 			return nil, err
 		}
 	}
+	times, err := takeTurns(sides, s.steps, s.rounds)
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range times {
+		if len(t) > 0 {
+			slices.Sort(t)
+			rows[i].Steps = len(t)
+			rows[i].Milliseconds, rows[i].Fastest, rows[i].Slowest = 1e3*t[len(t)/2], 1e3*t[0], 1e3*t[len(t)-1]
+		}
+	}
+	return rows, nil
+}
+
+// takeTurns times steps of all sides, in rounds. A side that is nil takes none.
+func takeTurns(sides []side, steps, rounds int) ([][]float64, error) {
 	times := make([][]float64, len(sides))
-	for range s.rounds {
+	for r := range rounds {
 		for i, one := range sides {
 			if one == nil {
 				continue
 			}
-			more, err := one.step(s.steps / s.rounds)
+			more, err := one.step(steps*(r+1)/rounds - steps*r/rounds)
 			if err != nil {
 				return nil, err
 			}
 			times[i] = append(times[i], more...)
 		}
 	}
-	for i, t := range times {
-		if len(t) > 0 {
-			slices.Sort(t)
-			rows[i].Milliseconds, rows[i].Fastest, rows[i].Slowest = 1e3*t[len(t)/2], 1e3*t[0], 1e3*t[len(t)-1]
-		}
-	}
-	return rows, nil
+	return times, nil
 }
 
 // draw draws the subnetworks of steps, three for each.
@@ -325,7 +343,7 @@ func newTorch(s settings, n *supernet.Network, subnets [][]supernet.Subnet, prec
 		return nil, err
 	}
 	t := &torch{command: exec.Command(s.python, filepath.Join(folder, "torch_masked.py"), "time", file, precision)}
-	t.command.Stderr = os.Stderr
+	t.command.Stderr, t.command.Env = os.Stderr, s.environment
 	if t.in, err = t.command.StdinPipe(); err != nil {
 		return nil, err
 	}
