@@ -48,6 +48,15 @@ func (o *judgingFlags) openDevice() (err error) {
 	return err
 }
 
+// together is how many subnetworks a search judges at once, when the device is open. A
+// device has room for all, whatever the threads of its host.
+func (o *judgingFlags) together() int {
+	if o.device != nil {
+		return mostTogether
+	}
+	return together(o.threads)
+}
+
 // done gives back the device.
 func (o *judgingFlags) done() {
 	if o.device != nil {

@@ -139,9 +139,13 @@ func searchable(j *judge.Judge, run string) error {
 	return nil
 }
 
-// together is how many subnetworks a search judges at once: enough that no thread
-// waits for the last batch of one.
-func together(threads int) int { return min(threads, 8) }
+// mostTogether is how many subnetworks a search judges at once, at most: as many as a
+// judge gives to a device at once.
+const mostTogether = 8
+
+// together is how many subnetworks a search judges at once on the processor: enough
+// that no thread waits for the last batch of one.
+func together(threads int) int { return min(threads, mostTogether) }
 
 // prepare turns flags into the options of a search.
 func (o *searchOptions) prepare(j *judge.Judge) error {
@@ -174,7 +178,7 @@ func (o *searchOptions) prepare(j *judge.Judge) error {
 	o.options = search.Options{
 		Network: n, Judge: j, By: by, Costs: costs[len(cost.Exact()):], Budget: budget, Strategy: search.Strategy(o.strategy),
 		Evaluations: o.evaluations, Seed: o.seed, Depths: depths, State: filepath.Join(o.out, searchState), Identity: j.Identity(),
-		Parallel: together(o.judging.threads),
+		Parallel: o.judging.together(),
 	}
 	kind, err := frontier.ParseKind(by.Name())
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"tips/accel"
 	"tips/frontier"
 	"tips/supernet"
 )
@@ -27,6 +28,20 @@ batch: 32
 sgd: {rate: 0.05}
 evaluate: {subnets: [full], calibration: 64}
 `
+
+// TestTogether: threads say how many subnetworks are judged at once on the processor,
+// and nothing of a device.
+func TestTogether(t *testing.T) {
+	for _, c := range []struct {
+		threads int
+		device  *accel.Device
+		want    int
+	}{{1, nil, 1}, {2, nil, 2}, {64, nil, 8}, {2, &accel.Device{}, 8}, {64, &accel.Device{}, 8}} {
+		if o := (judgingFlags{threads: c.threads, device: c.device}); o.together() != c.want {
+			t.Errorf("%d threads, a device %v: %d; want %d", c.threads, c.device != nil, o.together(), c.want)
+		}
+	}
+}
 
 // trainedRun makes the program and a small training run in a folder, for tests that
 // send signals.

@@ -114,10 +114,10 @@ func (o *compareOptions) run(cmd *cobra.Command, run string) error {
 	c := search.CompareOptions{
 		Search: search.Options{
 			Network: j.Network(), Judge: j, Budget: budget, Depths: j.Depths(),
-			Reference: referenceFor(j.Network(), budget, reference), Parallel: together(o.judging.threads),
+			Reference: referenceFor(j.Network(), budget, reference), Parallel: o.judging.together(),
 		},
 		Evaluations: o.evaluations, Fewer: map[search.Strategy]int{search.Guided: o.guided, search.Evolution: o.evolution},
-		Together: together(o.judging.threads), // while one breeds, others judge
+		Together: o.judging.together(), // while one breeds, others judge
 	}
 	for seed := range o.seeds {
 		c.Seeds = append(c.Seeds, uint64(seed+1))
