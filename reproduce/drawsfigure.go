@@ -102,22 +102,14 @@ func (r *drawn) curve() plot.Series {
 }
 
 // lines are the table for people: three below each other, each with a line a method.
-func (d *draws) lines() (table [][]string) {
-	columns := max(len(drawQuantiles), len(d.At)+1, 4) + 1
-	line := func(cells ...string) {
-		for len(cells) < columns {
-			cells = append(cells, "")
-		}
-		table = append(table, cells)
-	}
+func (d *draws) lines() [][]string {
+	var parts [][][]string
 	part := func(heading []string, cells func(r drawn) []string) {
-		if len(table) > 0 {
-			line()
-		}
-		line(heading...)
+		table := [][]string{heading}
 		for _, r := range d.drawn {
-			line(append([]string{r.method}, cells(r)...)...)
+			table = append(table, append([]string{r.method}, cells(r)...))
 		}
+		parts = append(parts, table)
 	}
 	percentiles := []string{"MACS, M"}
 	for _, q := range drawQuantiles {
@@ -144,6 +136,24 @@ func (d *draws) lines() (table [][]string) {
 			return fmt.Sprintf("%.3f", r.ratios()[i])
 		}), fmt.Sprintf("%d of %d", r.important, len(d.network.Groups())))
 	})
+	return below(parts...)
+}
+
+// below puts tables below each other, as one whose lines are equally long.
+func below(parts ...[][]string) (table [][]string) {
+	columns := 0
+	for i, part := range parts {
+		if i > 0 {
+			table = append(table, nil)
+		}
+		table = append(table, part...)
+		for _, line := range part {
+			columns = max(columns, len(line))
+		}
+	}
+	for i := range table {
+		table[i] = append(table[i], make([]string, columns-len(table[i]))...)
+	}
 	return table
 }
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -121,6 +122,32 @@ func (r *run) readKept() (bool, error) {
 
 // readTested reads verdicts, strictly.
 func readTested(from io.Reader, n *supernet.Network) (tested, error) {
+	rows, err := readTable(from, testedHeader)
+	if err != nil {
+		return nil, err
+	}
+	list := tested{}
+	for i, row := range rows {
+		s, err := n.ParseSubnet(row[0])
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", i+2, err)
+		}
+		macs, err := macsOf(n, s)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", i+2, err)
+		}
+		if _, twice := list[s]; twice || fmt.Sprint(macs) != row[1] {
+			return nil, fmt.Errorf("line %d: %s stands twice, or has not %s MACs in %s", i+2, row[0], row[1], n.Name())
+		}
+		if list[s], err = parseVerdict(row[2], row[3]); err != nil {
+			return nil, fmt.Errorf("line %d: %w", i+2, err)
+		}
+	}
+	return list, nil
+}
+
+// readTable reads the lines of a table whose header is known, all but that.
+func readTable(from io.Reader, header []string) ([][]string, error) {
 	text, err := io.ReadAll(io.LimitReader(from, maxTestedBytes+1))
 	if err != nil {
 		return nil, err
@@ -129,35 +156,25 @@ func readTested(from io.Reader, n *supernet.Network) (tested, error) {
 		return nil, fmt.Errorf("more than %d bytes", maxTestedBytes)
 	}
 	in := csv.NewReader(bytes.NewReader(text))
-	in.FieldsPerRecord = len(testedHeader)
+	in.FieldsPerRecord = len(header)
 	rows, err := in.ReadAll()
 	if err != nil {
 		return nil, err
 	}
-	if len(rows) == 0 || strings.Join(rows[0], ",") != strings.Join(testedHeader, ",") {
-		return nil, fmt.Errorf("want the columns %s", strings.Join(testedHeader, ","))
+	if len(rows) == 0 || !slices.Equal(rows[0], header) {
+		return nil, fmt.Errorf("want the columns %s", strings.Join(header, ","))
 	}
-	list := tested{}
-	for i, row := range rows[1:] {
-		s, err := n.ParseSubnet(row[0])
-		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", i+2, err)
-		}
-		v, err := n.View(s, n.Input())
-		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", i+2, err)
-		}
-		if _, twice := list[s]; twice || fmt.Sprint(v.Costs().MACs) != row[1] {
-			return nil, fmt.Errorf("line %d: %s stands twice, or has not %s MACs in %s", i+2, row[0], row[1], n.Name())
-		}
-		correct, err := strconv.ParseUint(row[2], 10, 31)
-		images, err2 := strconv.ParseUint(row[3], 10, 31)
-		if err != nil || err2 != nil || correct > images || images == 0 {
-			return nil, fmt.Errorf("line %d: %s of %s images right", i+2, row[2], row[3])
-		}
-		list[s] = verdict{int(correct), int(images)}
+	return rows[1:], nil
+}
+
+// parseVerdict reads how many of how many images were right.
+func parseVerdict(correct, images string) (verdict, error) {
+	right, err := strconv.ParseUint(correct, 10, 31)
+	all, err2 := strconv.ParseUint(images, 10, 31)
+	if err != nil || err2 != nil || right > all || all == 0 {
+		return verdict{}, fmt.Errorf("%s of %s images right", correct, images)
 	}
-	return list, nil
+	return verdict{int(right), int(all)}, nil
 }
 
 // keptJudge knows what was known when a run was kept.

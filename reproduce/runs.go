@@ -102,6 +102,9 @@ func (r *run) readWeights() error {
 	}
 	name := r.file(train.WeightsFile)
 	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(r.file(testedFile)); err == nil {
+			return fmt.Errorf("reproduce: %s is missing: the run was kept without weights; want it whole", name)
+		}
 		return fmt.Errorf("reproduce: %s is missing; a run has weights when it is over: go on with it by 'tips train'", name)
 	}
 	var err error

@@ -3,7 +3,6 @@ package reproduce
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -304,38 +303,67 @@ func (r *table1Run) judge(ctx context.Context, o Table1Options, judged func()) e
 		}
 	}
 	defer j.Close()
+	var subnets []supernet.Subnet
+	for _, c := range r.all() {
+		subnets = append(subnets, c.chosen.Subnet)
+	}
+	verdicts, err := r.byTest(ctx, j, subnets, judged)
+	if err != nil {
+		return err
+	}
+	for i, c := range r.all() {
+		c.tested = frontier.Judged(c.chosen.Subnet, verdicts[i].correct, verdicts[i].images, c.chosen.Costs, nil)
+	}
+	return nil
+}
+
+// judgedTogether is how many subnetworks a judge is asked about at once. One that can
+// judge several together does; more would only be lost together by a kill.
+const judgedTogether = 8
+
+// byTest judges subnetworks by test images, those that stand there twice once. It calls
+// judged after each, one call at a time.
+func (r *run) byTest(ctx context.Context, j Judge, subnets []supernet.Subnet, judged func()) ([]verdict, error) {
 	if j.On() != "test" {
-		return fmt.Errorf("reproduce: %s is judged by %s images; want test", r.dir, j.On())
+		return nil, fmt.Errorf("reproduce: %s is judged by %s images; want test", r.dir, j.On())
 	}
-	// All at once: a judge that can judge several together does.
-	cells := r.all()
-	known := map[supernet.Subnet]*table1Cell{}
-	var asked []*table1Cell
-	for _, c := range cells {
-		if known[c.chosen.Subnet] == nil {
-			known[c.chosen.Subnet] = c
-			asked = append(asked, c)
+	places := map[supernet.Subnet][]int{}
+	for i, s := range subnets {
+		places[s] = append(places[s], i)
+	}
+	var (
+		list  = make([]verdict, len(subnets))
+		errs  = make([]error, len(subnets))
+		turns = make(chan struct{}, judgedTogether)
+		all   sync.WaitGroup
+		mu    sync.Mutex
+	)
+	for i, s := range subnets {
+		if places[s][0] != i {
+			continue
 		}
-	}
-	errs := make([]error, len(asked))
-	var all sync.WaitGroup
-	for i, c := range asked {
+		turns <- struct{}{}
 		all.Go(func() {
-			correct, images, _, err := j.Accuracy(ctx, c.chosen.Subnet)
-			if errs[i] = err; err == nil {
-				c.tested = frontier.Judged(c.chosen.Subnet, correct, images, c.chosen.Costs, nil)
+			defer func() { <-turns }()
+			correct, images, _, err := j.Accuracy(ctx, s)
+			if errs[i] = err; err != nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, place := range places[s] {
+				list[place] = verdict{correct, images}
+				judged()
 			}
 		})
 	}
 	all.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
 	}
-	for _, c := range cells {
-		c.tested = known[c.chosen.Subnet].tested
-		judged()
-	}
-	return nil
+	return list, nil
 }
 
 // estimate is an accuracy of a method, in %.
@@ -347,16 +375,12 @@ type estimate struct {
 }
 
 // estimateOf takes the mean of an accuracy over runs.
-func estimateOf(cells []*table1Cell, accuracy func(*table1Cell) frontier.Point) estimate {
+func estimateOf(points []frontier.Point) estimate {
 	var values []float64
-	e := estimate{runs: len(cells)}
-	for _, c := range cells {
-		if c == nil {
-			return estimate{}
-		}
-		p := accuracy(c)
+	e := estimate{runs: len(points)}
+	for _, p := range points {
 		values = append(values, 100*p.Accuracy)
-		e.counting += 100 * p.Error() / float64(len(cells))
+		e.counting += 100 * p.Error() / float64(len(points))
 	}
 	e.mean, e.deviation = spread(values)
 	return e

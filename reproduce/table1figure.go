@@ -74,11 +74,15 @@ func table1MethodOf(name string, runs []*table1Run, budgets int) *table1Method {
 	m := &table1Method{name: name, runs: runs}
 	tested := func(c *table1Cell) frontier.Point { return c.tested }
 	of := func(cell func(*table1Run) *table1Cell, accuracy func(*table1Cell) frontier.Point) estimate {
-		var list []*table1Cell
+		var list []frontier.Point
 		for _, r := range runs {
-			list = append(list, cell(r))
+			c := cell(r)
+			if c == nil {
+				return estimate{}
+			}
+			list = append(list, accuracy(c))
 		}
-		return estimateOf(list, accuracy)
+		return estimateOf(list)
 	}
 	for i := range budgets {
 		cell := func(r *table1Run) *table1Cell { return r.cells[i] }
@@ -237,12 +241,7 @@ func (t *table1) leads(ours *table1Method, line func(name string, cells []string
 }
 
 // label is a method, and how often it was trained.
-func (m *table1Method) label() string {
-	if len(m.runs) > 1 {
-		return fmt.Sprintf("%s, %d runs", m.name, len(m.runs))
-	}
-	return m.name
-}
+func (m *table1Method) label() string { return nameOfRuns(m.name, len(m.runs)) }
 
 // paperMean is the paper's mean over the budgets that ours is over; "" if it has others.
 func (t *table1) paperMean(r *paperRow) string {
@@ -359,15 +358,7 @@ func (t *table1) remarks() []string {
 	r := t.runs[0]
 	var parts []string
 	for _, m := range t.methods {
-		var seeds []string
-		for _, r := range m.runs {
-			seeds = append(seeds, fmt.Sprint(r.recipe.Seed))
-		}
-		word := "seed"
-		if len(seeds) > 1 {
-			word = "seeds"
-		}
-		parts = append(parts, fmt.Sprintf("%s (%s %s)", m.name, word, strings.Join(seeds, ", ")))
+		parts = append(parts, nameWithSeeds(m.name, texts(len(m.runs), func(i int) string { return fmt.Sprint(m.runs[i].recipe.Seed) })))
 	}
 	trained := fmt.Sprintf("Trained: %s; %s, batch %d.", strings.Join(parts, ", "), plural(r.recipe.Epochs, "epoch"), r.recipe.Batch)
 	if len(t.paper.rows) > 0 {
@@ -456,6 +447,23 @@ func (l lead) about() string {
 		return "what chance does, one run of each method cannot tell"
 	}
 	return fmt.Sprintf("chance alone stays within %.1f (95 %%)", l.chance)
+}
+
+// nameOfRuns is a method in front of a line that several runs may share.
+func nameOfRuns(method string, runs int) string {
+	if runs > 1 {
+		return fmt.Sprintf("%s, %d runs", method, runs)
+	}
+	return method
+}
+
+// nameWithSeeds is a method with the seeds of its runs.
+func nameWithSeeds(method string, seeds []string) string {
+	word := "seed"
+	if len(seeds) > 1 {
+		word = "seeds"
+	}
+	return fmt.Sprintf("%s (%s %s)", method, word, strings.Join(seeds, ", "))
 }
 
 // heldOut is how many images chose.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime"
 	"syscall"
@@ -38,6 +39,12 @@ func (o *judgingFlags) add(cmd *cobra.Command) {
 	f.IntVar(&o.threads, "threads", runtime.GOMAXPROCS(0), "threads; results do not depend on their number")
 	o.computer.add(f)
 	_ = cmd.MarkFlagFilename("weights", "safetensors")
+}
+
+// addForRuns adds the flags of verbs that judge several runs.
+func (o *judgingFlags) addForRuns(cmd *cobra.Command) {
+	o.add(cmd)
+	_ = cmd.Flags().MarkHidden("weights") // of several runs no file is the one
 }
 
 // openDevice opens the device, unless it is open: several judges can share one.
@@ -81,6 +88,14 @@ func (o *judgingFlags) check(more ...least) error {
 		return fmt.Errorf("--threads %d; want 1 to %d", o.threads, maxThreads)
 	}
 	return nil
+}
+
+// checkForRuns does the same for verbs that judge several runs.
+func (o *judgingFlags) checkForRuns() error {
+	if o.weights != "" {
+		return fmt.Errorf("--weights %s: runs are judged by their own", o.weights)
+	}
+	return o.check()
 }
 
 // maxThreads is as many as training takes.
@@ -131,6 +146,16 @@ func (o *judgingFlags) open(more judge.Options, stderr io.Writer) (*judge.Judge,
 		fmt.Fprintf(stderr, "%s ended in %s that were not written to their end; they are cut off\n", more.Cache, plural(int(n), "byte"))
 	}
 	return j, nil
+}
+
+// openRun opens the judge of one of several runs by its test images. Judging takes
+// long: that the folder of what comes of it cannot be made is found out before.
+func (o judgingFlags) openRun(run, out string, stderr io.Writer) (*judge.Judge, error) {
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return nil, err
+	}
+	o.run = run
+	return o.open(judge.Options{Test: true, Counts: true}, stderr)
 }
 
 // unwritable tells of a place that one may read and not write.

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"tips/judge"
 	"tips/reproduce"
 	"tips/search/cost"
 )
@@ -50,11 +48,8 @@ in fig4b, so that tables can be checked and added to when the weights are gone.`
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := judging.check(); err != nil {
+			if err := judging.checkForRuns(); err != nil {
 				return err
-			}
-			if judging.weights != "" {
-				return fmt.Errorf("--weights %s: runs are judged by their own", judging.weights)
 			}
 			o.Runs = args
 			var err error
@@ -66,15 +61,7 @@ in fig4b, so that tables can be checked and added to when the weights are gone.`
 				return err
 			}
 			stderr := cmd.ErrOrStderr()
-			o.Judge = func(run string) (reproduce.Judge, error) {
-				// Judging takes long: what cannot be written is found out before.
-				if err := os.MkdirAll(out.dir, 0o755); err != nil {
-					return nil, err
-				}
-				j := judging
-				j.run = run
-				return j.open(judge.Options{Test: true, Counts: true}, stderr)
-			}
+			o.Judge = func(run string) (reproduce.Judge, error) { return judging.openRun(run, out.dir, stderr) }
 			bar := countBar(stderr, -1, "subnetworks")
 			o.Progress = func(done, total int) {
 				bar.ChangeMax(total)
@@ -93,8 +80,7 @@ in fig4b, so that tables can be checked and added to when the weights are gone.`
 	f := cmd.Flags()
 	f.StringVar(&at, "at", "", "budgets of MACs, as in 20M,30M (default those of the paper for the network)")
 	f.StringVar(&o.Keep, "keep", "", "`folder` that gets the runs, without their weights")
-	judging.add(cmd)
-	_ = f.MarkHidden("weights") // of several runs no file is the one
+	judging.addForRuns(cmd)
 	_ = cmd.MarkFlagDirname("keep")
 	out.register(cmd)
 	return cmd
