@@ -22,6 +22,10 @@ type Chart struct {
 	Marks                 []Mark
 	FromZero              bool // the Y axis starts at 0
 	LogY                  bool // the Y axis is logarithmic, in SVG and PNG files; for values above 0
+	// Floor is what the Y axis of a picture in a file starts at where the data begin lower:
+	// a few points far down would leave no room for all others. Lines, points and bars
+	// are cut off there, bands are not. 0: it starts where the data do.
+	Floor float64
 }
 
 // Mark is a dashed line across a chart at one place of its X axis.
@@ -175,6 +179,9 @@ func (c Chart) build() (*gonum.Plot, error) {
 		p.Y.Scale, p.Y.Tick.Marker = gonum.LogScale{}, logTicks{}
 	case c.FromZero:
 		p.Y.Min = 0
+	}
+	if c.Floor != 0 && c.Floor < p.Y.Max {
+		p.Y.Min = max(p.Y.Min, c.Floor)
 	}
 	for _, m := range c.Marks {
 		if err := m.addTo(p); err != nil {

@@ -162,6 +162,16 @@ func TestChart(t *testing.T) {
 	}
 }
 
+// TestFloor: what is far down is cut off, and makes nothing else small.
+func TestFloor(t *testing.T) {
+	for _, c := range []struct{ floor, low float64 }{{0, 5}, {50, 50}, {3, 5}, {70, 5}} {
+		p, err := Chart{Floor: c.floor, Series: []Series{{X: []float64{1, 2, 3}, Y: []float64{5, 58, 60}, Deviation: []float64{0, 1, 1}, Bars: true}}}.build()
+		if err != nil || p.Y.Min != c.low || p.Y.Max != 61 {
+			t.Errorf("with a floor of %v the axis is from %v to %v (%v); want %v to 61", c.floor, p.Y.Min, p.Y.Max, err, c.low)
+		}
+	}
+}
+
 // TestLongTitles makes titles smaller rather than cut them off.
 func TestLongTitles(t *testing.T) {
 	size := func(title string) float64 {
