@@ -32,6 +32,8 @@ fuzz: ## every fuzz target for a minute
 	go test -run '^$$' -fuzz FuzzParseBudget -fuzztime 1m ./search/cost
 	go test -run '^$$' -fuzz FuzzState -fuzztime 1m ./search
 	go test -run '^$$' -fuzz FuzzTrace -fuzztime 1m ./demo
+	go test -run '^$$' -fuzz FuzzTested -fuzztime 1m ./reproduce
+	go test -run '^$$' -fuzz FuzzWidths -fuzztime 1m -fuzzminimizetime 1s ./reproduce
 
 generate: ## the parts of docs/ that come from the program
 	go generate ./...

@@ -151,6 +151,11 @@ var badCommands = map[string]map[badInput][]string{
 		otherNetwork: {"mixed", "run --weights other/weights.safetensors", "run other"}, otherWeights: {"exchanged", "run --frontier same/net.frontier"},
 		zero: {"run --rows 0", "run --threads 0", "run --repeats 0", "run --time 0s", "run --images -1", ""}, noImage: {"run --data folder:classes"},
 	},
+	"reproduce widths": {
+		missing:   {"nowhere", "nothing.csv", "run --data folder:nowhere", "run --ratios 1 --out boot.png/x --calibration 8 --images 8", "widths.csv --out boot.png/x", "run widths.csv"},
+		truncated: {"cut", "cut-widths.csv"}, otherNetwork: {"mixed", "run other"}, otherWeights: {none + "no frontier"},
+		zero: {"run --ratios 0", "run --ratios 0.5,0.5", "run --ratios ,", "run --threads 0", "run --images -1", "", "run --weights run/weights.safetensors", "widths.csv --ratios 1"}, noImage: {"run --data folder:classes --ratios 1", "noimage.png", "noimage.csv"},
+	},
 	"quickstart": {
 		missing: {"--out boot.png/x"}, truncated: {none + "it reads no files"}, otherNetwork: {none + "no weights"}, otherWeights: {none + "no frontier"},
 		zero: {none + "no amounts"}, noImage: {none + "no images"},

@@ -78,6 +78,7 @@ evaluate: {subnets: [full], calibration: 64}
 //	mixed               run with the weights of other; exchanged: with those of same
 //	cut                 run with every file cut off in the middle
 //	*.yaml, …           recipes, and single files cut off
+//	widths.csv          data of a figure; noimage.csv: none
 //	boot.png            a picture; noimage.png, pictures/: none; cut.png: half of one
 //	colour.safetensors  weights of a network for colour images
 func fixture(t testing.TB, tips string) string {
@@ -137,6 +138,10 @@ func fixture(t testing.TB, tips string) string {
 	write("cut.yaml", read("run.yaml")[:len("version: 1\nname: small\nnetwork")])
 	write("price.csv", []byte("operation,in,out,cost,per\n*,,,1,r"))
 
+	const drawn = "network,data,epochs,calibration,method,seed,family,ratio,subnetwork,macs,correct,images\nmlp,MNIST,1,64,tips,1,all,1,full,1000,5,32\n"
+	write("widths.csv", []byte(drawn))
+	write("cut-widths.csv", []byte(drawn[:len(drawn)-len("5,32\n")]))
+
 	var boot bytes.Buffer
 	picture := image.NewGray(image.Rect(0, 0, 8, 8))
 	for i := range picture.Pix {
@@ -148,6 +153,7 @@ func fixture(t testing.TB, tips string) string {
 	write("boot.png", boot.Bytes())
 	write("cut.png", boot.Bytes()[:boot.Len()/2])
 	write("noimage.png", []byte("this is no image\n"))
+	write("noimage.csv", []byte("this is no image\n"))
 	write("empty.txt", nil)
 	write("pictures/0000.jpg", []byte("this is no image\n"))
 	for _, part := range []string{"train", "test"} {

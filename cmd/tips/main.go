@@ -143,7 +143,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath())
 	}
 	want := map[string]string{
-		"int": "a whole number", "uint64": "a whole number, 0 or more", "float64": "a number", "bool": "true or false", "intSlice": "whole numbers with commas between",
+		"int": "a whole number", "uint64": "a whole number, 0 or more", "float64": "a number", "bool": "true or false", "intSlice": "whole numbers with commas between", "float64Slice": "numbers with commas between",
 	}[value.GetFlag().Value.Type()]
 	return fmt.Errorf("--%s %q; want %s", value.GetFlag().Name, value.GetValue(), cmp.Or(want, value.GetFlag().Value.Type()))
 }

@@ -31,7 +31,7 @@ figure could be computed, not whether the claim holds.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newDraws(), newFig3(), newFig4a(), newFig4b(), newFig5(), newFig6(), newMethods(), newOverhead(), newTable1(), newTable3())
+	cmd.AddCommand(newDraws(), newFig3(), newFig4a(), newFig4b(), newFig5(), newFig6(), newMethods(), newOverhead(), newTable1(), newTable3(), newWidths())
 	return cmd
 }
 
