@@ -8,12 +8,17 @@
 package gp
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/lapack/lapack64"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -47,121 +52,184 @@ type Process struct {
 	Hyperparameters
 	LogLikelihood float64 // of the observations
 	points        [][]float64
-	factor        mat.Cholesky // of R + ηI, R being the correlations
-	weights       *mat.VecDense
+	factor        blas64.Triangular // U of R + ηI = UᵀU, R being the correlations
+	weights       []float64
 }
 
 // Fit conditions a process on observations, with hyperparameters that make them
 // likely. Observations should be standardised: mean 0 and variance 1.
 func Fit(points [][]float64, values []float64) (*Process, error) {
-	if len(points) == 0 || len(points) != len(values) {
-		return nil, fmt.Errorf("gp: %d points with %d values; want one or more, and as many of each", len(points), len(values))
+	list, err := FitAll(points, values)
+	if err != nil {
+		return nil, err
 	}
-	for i, p := range points {
-		if len(p) != len(points[0]) {
-			return nil, fmt.Errorf("gp: point %d has %d coordinates; want %d", i, len(p), len(points[0]))
-		}
-		if v := values[i]; math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, fmt.Errorf("gp: value %d is %v; want a finite number", i, v)
+	return list[0], nil
+}
+
+// FitAll does what Fit does for several functions that were observed at the same
+// points, in less time: which hyperparameters there are to choose from depends on
+// the points alone. It uses all cores; results do not depend on their number.
+func FitAll(points [][]float64, values ...[]float64) ([]*Process, error) {
+	for _, v := range values {
+		if err := check(points, v); err != nil {
+			return nil, err
 		}
 	}
-	some, theirs := spread(points, values)
+	some := spread(points)
+	theirs := make([][]float64, len(values))
+	for k, v := range values {
+		theirs[k] = spread(v)
+	}
 	scale := distanceScale(some)
-	var best *Process
-	for _, l := range lengths {
-		r := correlations(some, l*scale)
-		for _, noise := range noises {
-			p, err := condition(some, theirs, r, Hyperparameters{Length: l * scale, Noise: noise})
-			if err == nil && (best == nil || p.LogLikelihood > best.LogLikelihood) {
-				best = p
+	similar := make([]*mat.SymDense, len(lengths))
+	inParallel(len(lengths), func(i int) { similar[i] = correlations(some, lengths[i]*scale) })
+	grid := make([][]*Process, len(lengths)*len(noises)) // nil where there is none
+	inParallel(len(grid), func(i int) {
+		l, noise := i/len(noises), noises[i%len(noises)]
+		u, noise, err := factorise(similar[l], noise)
+		if err != nil {
+			return
+		}
+		for _, v := range theirs {
+			grid[i] = append(grid[i], condition(some, v, u, Hyperparameters{Length: lengths[l] * scale, Noise: noise}))
+		}
+	})
+	list, errs := make([]*Process, len(values)), make([]error, len(values))
+	for _, cell := range grid {
+		for k, p := range cell {
+			if list[k] == nil || p.LogLikelihood > list[k].LogLikelihood {
+				list[k] = p
 			}
 		}
 	}
-	if best == nil {
-		return nil, fmt.Errorf("gp: no positive definite covariance for %d points", len(points))
+	inParallel(len(list), func(k int) {
+		switch best := list[k]; {
+		case best == nil:
+			errs[k] = fmt.Errorf("gp: no positive definite covariance for %d points", len(points))
+		case len(some) < len(points):
+			list[k], errs[k] = Condition(points, values[k], Hyperparameters{Length: best.Length, Noise: best.Noise})
+		}
+	})
+	return list, errors.Join(errs...)
+}
+
+func check(points [][]float64, values []float64) error {
+	if len(points) == 0 || len(points) != len(values) {
+		return fmt.Errorf("gp: %d points with %d values; want one or more, and as many of each", len(points), len(values))
 	}
-	if len(some) == len(points) {
-		return best, nil
+	for i, p := range points {
+		if len(p) != len(points[0]) {
+			return fmt.Errorf("gp: point %d has %d coordinates; want %d", i, len(p), len(points[0]))
+		}
+		if v := values[i]; math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("gp: value %d is %v; want a finite number", i, v)
+		}
 	}
-	return Condition(points, values, Hyperparameters{Length: best.Length, Noise: best.Noise})
+	return nil
 }
 
 // Condition conditions a process on observations. An amplitude of 0 means the
 // most likely one.
 func Condition(points [][]float64, values []float64, h Hyperparameters) (*Process, error) {
-	return condition(points, values, correlations(points, h.Length), h)
+	u, noise, err := factorise(correlations(points, h.Length), h.Noise)
+	if err != nil {
+		return nil, err
+	}
+	h.Noise = noise
+	return condition(points, values, u, h), nil
 }
 
-func condition(points [][]float64, values []float64, r *mat.SymDense, h Hyperparameters) (*Process, error) {
-	n := len(points)
-	p := &Process{Hyperparameters: h, points: points, weights: mat.NewVecDense(n, nil)}
-	// Points that are equal but for rounding may need a little more on the
-	// diagonal than the noise; that little is added to the noise.
+// factorise gives U of R + ηI = UᵀU, and η: points that are equal but for rounding
+// may need a little more on the diagonal than the noise, and that little is added to
+// the noise. LAPACK is called directly, because mat would estimate the condition
+// of R + ηI, which takes most of the time that U does; the noise is what bounds it.
+func factorise(r *mat.SymDense, noise float64) (u blas64.Triangular, _ float64, _ error) {
+	n := r.SymmetricDim()
 	k := mat.NewSymDense(n, nil)
-	for ok := false; !ok; {
+	for {
 		k.CopySym(r)
 		for i := range n {
-			k.SetSym(i, i, 1+p.Noise)
+			k.SetSym(i, i, 1+noise)
 		}
-		if ok = p.factor.Factorize(k); !ok {
-			if p.Noise = 10 * max(p.Noise, leastNoise); p.Noise > 1 {
-				return nil, fmt.Errorf("gp: the covariance of %d points is not positive definite", n)
-			}
+		u, ok := lapack64.Potrf(k.RawSymmetric())
+		if ok {
+			return u, noise, nil
+		}
+		if noise = 10 * max(noise, leastNoise); noise > 1 {
+			return u, noise, fmt.Errorf("gp: the covariance of %d points is not positive definite", n)
 		}
 	}
-	y := mat.NewVecDense(n, slices.Clone(values))
-	if err := p.factor.SolveVecTo(p.weights, y); err != nil && !isCondition(err) {
-		return nil, fmt.Errorf("gp: %w", err)
-	}
-	quadratic := mat.Dot(y, p.weights)
+}
+
+func condition(points [][]float64, values []float64, u blas64.Triangular, h Hyperparameters) *Process {
+	n := len(points)
+	p := &Process{Hyperparameters: h, points: points, factor: u, weights: slices.Clone(values)}
+	lapack64.Potrs(u, blas64.General{Rows: n, Cols: 1, Stride: 1, Data: p.weights})
+	quadratic := mat.Dot(mat.NewVecDense(n, values), mat.NewVecDense(n, p.weights))
 	if p.Amplitude == 0 {
 		p.Amplitude = max(minAmplitude, quadratic/float64(n))
 	}
-	p.LogLikelihood = -0.5 * (quadratic/p.Amplitude + p.factor.LogDet() + float64(n)*math.Log(2*math.Pi*p.Amplitude))
-	return p, nil
-}
-
-// isCondition tells of a warning that a matrix is nearly singular: the noise is
-// what bounds how far that goes.
-func isCondition(err error) bool {
-	_, is := err.(mat.Condition)
-	return is
+	logDet := 0.0
+	for i := range n {
+		logDet += 2 * math.Log(u.Data[i*u.Stride+i])
+	}
+	p.LogLikelihood = -0.5 * (quadratic/p.Amplitude + logDet + float64(n)*math.Log(2*math.Pi*p.Amplitude))
+	return p
 }
 
 // Predict gives the mean and the standard deviation of the process, without the
-// noise of an observation, at each point.
+// noise of an observation, at each point. It uses all cores; results do not depend
+// on their number.
 func (p *Process) Predict(at [][]float64) (mean, deviation []float64) {
-	if len(at) == 0 {
-		return nil, nil
-	}
+	mean, deviation = make([]float64, len(at)), make([]float64, len(at))
+	// As many points at a time as keep all cores busy, within what is quick.
+	const quick, most = 16, 128 // multiples of 4, which BLAS takes at a time
+	width := len(at)/runtime.GOMAXPROCS(0) + 1
+	width = min(most, (width+quick-1)/quick*quick)
+	inParallel((len(at)+width-1)/width, func(i int) {
+		from, to := i*width, min(i*width+width, len(at))
+		p.predict(at[from:to], mean[from:to], deviation[from:to])
+	})
+	return mean, deviation
+}
+
+func (p *Process) predict(at [][]float64, mean, deviation []float64) {
 	n := len(p.points)
-	cross := mat.NewDense(n, len(at), nil)
+	cross := blas64.General{Rows: n, Cols: len(at), Stride: len(at), Data: make([]float64, n*len(at))}
 	for i, x := range p.points {
-		row := cross.RawRowView(i)
+		row := cross.Data[i*len(at):][:len(at)]
 		for j, y := range at {
 			row[j] = Matern(distance(x, y) / p.Length)
 		}
 	}
-	mean = make([]float64, len(at))
-	m := mat.NewVecDense(len(at), mean)
-	m.MulVec(cross.T(), p.weights)
+	blas64.Gemv(blas.Trans, 1, cross, blas64.Vector{N: n, Inc: 1, Data: p.weights}, 0, blas64.Vector{N: len(at), Inc: 1, Data: mean})
 
-	// With R + ηI = UᵀU, what the observations explain of the variance is the
-	// square of U⁻ᵀ times the correlations. BLAS is called for it directly, because
-	// mat would estimate the condition of U for every batch of points.
-	u := p.factor.RawU().(*mat.TriDense).RawTriangular()
-	blas64.Trsm(blas.Left, blas.Trans, 1, u, cross.RawMatrix())
+	// What the observations explain of the variance is the square of U⁻ᵀ times the
+	// correlations.
+	blas64.Trsm(blas.Left, blas.Trans, 1, p.factor, cross)
 	explained := make([]float64, len(at))
 	for i := range n {
-		for j, v := range cross.RawRowView(i) {
+		for j, v := range cross.Data[i*len(at):][:len(at)] {
 			explained[j] += v * v
 		}
 	}
-	deviation = make([]float64, len(at))
 	for j, e := range explained {
 		deviation[j] = math.Sqrt(p.Amplitude * max(0, 1-e))
 	}
-	return mean, deviation
+}
+
+// inParallel does n things, on all cores.
+func inParallel(n int, do func(i int)) {
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		group.Go(func() {
+			for i := int(next.Add(1)); i <= n; i = int(next.Add(1)) {
+				do(i - 1)
+			}
+		})
+	}
+	group.Wait()
 }
 
 // Matern is the Matérn-5/2 correlation at a distance of r length scales.
@@ -173,12 +241,12 @@ func Matern(r float64) float64 {
 func correlations(points [][]float64, length float64) *mat.SymDense {
 	n := len(points)
 	r := mat.NewSymDense(n, nil)
-	for i := range n {
+	inParallel(n, func(i int) {
 		r.SetSym(i, i, 1)
-		for j := range i {
+		for j := i + 1; j < n; j++ { // a row of what is stored
 			r.SetSym(i, j, Matern(distance(points[i], points[j])/length))
 		}
-	}
+	})
 	return r
 }
 
@@ -191,18 +259,17 @@ func distance(a, b []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// spread picks fitPoints of the points, evenly over their order.
-func spread(points [][]float64, values []float64) ([][]float64, []float64) {
-	n := len(points)
+// spread picks fitPoints of a list, evenly over its order.
+func spread[T any](list []T) []T {
+	n := len(list)
 	if n <= fitPoints {
-		return points, values
+		return list
 	}
-	some, theirs := make([][]float64, fitPoints), make([]float64, fitPoints)
+	some := make([]T, fitPoints)
 	for i := range some {
-		at := i * n / fitPoints
-		some[i], theirs[i] = points[at], values[at]
+		some[i] = list[i*n/fitPoints]
 	}
-	return some, theirs
+	return some
 }
 
 // distanceScale is the root mean square distance between points, 1 where they

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 
@@ -164,6 +165,7 @@ func TestDegenerate(t *testing.T) {
 		"none":   second(Fit(nil, nil)),
 		"uneven": second(Fit([][]float64{{1}, {1, 2}}, []float64{1, 2})),
 		"nan":    second(Fit([][]float64{{1}}, []float64{math.NaN()})),
+		"second": secondOf(FitAll([][]float64{{1}}, []float64{1}, []float64{1, 2})),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", name)
@@ -171,7 +173,8 @@ func TestDegenerate(t *testing.T) {
 	}
 }
 
-func second(_ *Process, err error) error { return err }
+func second(_ *Process, err error) error     { return err }
+func secondOf(_ []*Process, err error) error { return err }
 
 func TestStandardise(t *testing.T) {
 	got := fmt.Sprint(Standardise([]float64{1, 3}), Standardise([]float64{5, 5, 5}))
@@ -217,5 +220,46 @@ func TestEqualPointsWithoutNoise(t *testing.T) {
 	case <-done:
 	case <-time.After(10 * time.Second):
 		t.Fatal("the noise never grows")
+	}
+}
+
+// TestThreads: results are the same bits on any number of cores, and whether
+// functions are fitted together or one by one.
+func TestThreads(t *testing.T) {
+	points, values := randomData(6, 230, 5)
+	others := make([]float64, len(values))
+	for i, p := range points {
+		others[i] = p[0] * p[1]
+	}
+	others = Standardise(others)
+	at, _ := randomData(7, 301, 5)
+	result := func(list ...*Process) string {
+		text := ""
+		for _, p := range list {
+			mean, deviation := p.Predict(at)
+			text += fmt.Sprintln(p.Hyperparameters, p.LogLikelihood, mean, deviation)
+		}
+		return text
+	}
+	before := runtime.GOMAXPROCS(1)
+	defer runtime.GOMAXPROCS(before)
+	a, err := Fit(points, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Fit(points, others)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := result(a, b)
+	for _, threads := range []int{1, 2, 5, 16} {
+		runtime.GOMAXPROCS(threads)
+		list, err := FitAll(points, values, others)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result(list...) != want {
+			t.Errorf("other bits on %d threads", threads)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -415,6 +416,49 @@ func FuzzRestore(f *testing.F) {
 			t.Fatalf("%s: %v", again, err)
 		}
 	})
+}
+
+// TestReviewThreads: what a review proposes does not depend on the number of cores.
+func TestReviewThreads(t *testing.T) {
+	n := network(t, "resnet18:data=cifar10")
+	j := &pretend{network: n, noise: 0.01}
+	tried := trials(n, 200, j)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	want := ""
+	for _, threads := range []int{1, 2, 7} {
+		runtime.GOMAXPROCS(threads)
+		m := newMethod(t, "joslim", Config{Network: n, Steps: 500}).(*joslim)
+		m.tried = tried
+		if err := m.Review(context.Background(), 0, rng(1), j); err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprint(m.Tried()[len(tried):])
+		if want == "" {
+			want = got
+		}
+		if got != want {
+			t.Errorf("%s on %d threads; want %s", got, threads, want)
+		}
+	}
+}
+
+// BenchmarkReview is the arithmetic of a review, without any network: what a device
+// waits for.
+func BenchmarkReview(b *testing.B) {
+	n := network(b, "mobilenet_v2:width=1.4,data=cifar100")
+	j := &pretend{network: n, noise: 0.01}
+	for _, count := range []int{100, 250, 500, 750, 1000} {
+		tried := trials(n, count, j)
+		b.Run(fmt.Sprintf("widths=%d", count), func(b *testing.B) {
+			m := newMethod(b, "joslim", Config{Network: n, Steps: 1000}).(*joslim)
+			for b.Loop() {
+				m.tried = tried
+				if err := m.Review(context.Background(), 0, rng(1), j); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }
 
 // TestReviewIsQuick: 1000 widths take no more than a few seconds, even here.

@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"tips/internal/gp"
 	"tips/sampling"
@@ -84,27 +87,36 @@ func (p *proposer) fit(tried []trial) (*outer, error) {
 	o := &outer{proposer: p, known: map[supernet.Subnet]bool{}}
 	points := make([][]float64, len(tried))
 	losses, costs := make([]float64, len(tried)), make([]float64, len(tried))
-	for i, t := range tried {
-		points[i], losses[i], costs[i] = p.ratios(t.sub), t.loss, p.cost(t.sub)
+	inParallel(len(tried), func(i int) {
+		points[i], losses[i], costs[i] = p.ratios(tried[i].sub), tried[i].loss, p.cost(tried[i].sub)
+	})
+	for _, t := range tried {
 		o.known[t.sub] = true
 	}
-	var err error
-	if o.loss, err = gp.Fit(points, gp.Standardise(losses)); err != nil {
+	fitted, err := gp.FitAll(points, gp.Standardise(losses), gp.Standardise(costs))
+	if err != nil {
 		return nil, err
 	}
-	if o.price, err = gp.Fit(points, gp.Standardise(costs)); err != nil {
-		return nil, err
-	}
-	for i, x := range points {
-		beaten := false
-		for j := range points {
-			beaten = beaten || losses[j] < losses[i] && costs[j] <= costs[i] || losses[j] <= losses[i] && costs[j] < costs[i]
-		}
-		if !beaten {
-			o.front = append(o.front, x)
-		}
+	o.loss, o.price = fitted[0], fitted[1]
+	for _, i := range unbeaten(losses, costs) {
+		o.front = append(o.front, points[i])
 	}
 	return o, nil
+}
+
+// unbeaten are the widths that none beats in both loss and cost.
+func unbeaten(losses, costs []float64) []int {
+	var front []int
+	for i, l := range losses {
+		beaten := false
+		for j := 0; j < len(losses) && !beaten; j++ {
+			beaten = losses[j] < l && costs[j] <= costs[i] || losses[j] <= l && costs[j] < costs[i]
+		}
+		if !beaten {
+			front = append(front, i)
+		}
+	}
+	return front
 }
 
 // ratios is a subnetwork as a vector: its widths as shares of the full ones.
@@ -226,18 +238,22 @@ func (o *outer) improve(p proposal, target float64, rng *rand.Rand) candidate {
 // judge asks the processes.
 func (o *outer) judge(subs []supernet.Subnet) []candidate {
 	points := make([][]float64, len(subs))
-	for i, s := range subs {
-		points[i] = o.ratios(s)
-	}
-	loss, lossDeviation := o.loss.Predict(points)
-	price, priceDeviation := o.price.Predict(points)
 	list := make([]candidate, len(subs))
-	for i, s := range subs {
-		list[i] = candidate{
-			sub: s, cost: o.cost(s),
-			loss:  loss[i] - math.Sqrt(ucbBeta)*lossDeviation[i],
-			price: price[i] - math.Sqrt(ucbBeta)*priceDeviation[i],
+	inParallel(len(subs), func(i int) {
+		points[i] = o.ratios(subs[i])
+		list[i] = candidate{sub: subs[i], cost: o.cost(subs[i])}
+	})
+	processes := []*gp.Process{o.loss, o.price}
+	var bounds [2][]float64
+	inParallel(len(processes), func(k int) {
+		mean, deviation := processes[k].Predict(points)
+		for i := range mean {
+			mean[i] -= math.Sqrt(ucbBeta) * deviation[i]
 		}
+		bounds[k] = mean
+	})
+	for i := range list {
+		list[i].loss, list[i].price = bounds[0][i], bounds[1][i]
 	}
 	return list
 }
@@ -259,7 +275,9 @@ func (o *outer) pool(target float64, rng *rand.Rand) []supernet.Subnet {
 		add(sampling.Multiplier(o.network).Draw(rng))
 	}
 	low := o.network.Elastic().MinRatio
-	for i := range poolAtTarget {
+	var shapes [poolAtTarget][]float64
+	var targets [poolAtTarget]float64
+	for i := range shapes {
 		// Of widths that did well, changed a little, or of any, the share that costs
 		// what is asked for.
 		var x []float64
@@ -271,7 +289,12 @@ func (o *outer) pool(target float64, rng *rand.Rand) []supernet.Subnet {
 				x[g] = low + (1-low)*rng.Float64()
 			}
 		}
-		add(o.scaled(x, target+costTolerance*(rng.Float64()-0.5)))
+		shapes[i], targets[i] = x, target+costTolerance*(rng.Float64()-0.5)
+	}
+	var scaled [poolAtTarget]supernet.Subnet
+	inParallel(len(scaled), func(i int) { scaled[i] = o.scaled(shapes[i], targets[i]) })
+	for _, s := range scaled {
+		add(s)
 	}
 	return pool
 }
@@ -323,4 +346,18 @@ func (o *outer) scaled(x []float64, target float64) supernet.Subnet {
 		}
 	}
 	return nearest
+}
+
+// inParallel does n things, on all cores.
+func inParallel(n int, do func(i int)) {
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		group.Go(func() {
+			for i := int(next.Add(1)); i <= n; i = int(next.Add(1)) {
+				do(i - 1)
+			}
+		})
+	}
+	group.Wait()
 }
