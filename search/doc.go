@@ -22,6 +22,9 @@
 // to all subnetworks judged so far, says how accurate each may be and how sure that
 // is, and those are judged that are expected to add the most to the frontier.
 //
+// All of them can be given subnetworks to begin with, Options.Start: those that a
+// training method has tried, say.
+//
 // # Caps, interruptions
 //
 // A cap is a cap: no subnetwork above one is ever judged. Where none is below all

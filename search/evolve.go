@@ -8,10 +8,19 @@ import (
 	"slices"
 )
 
-// first are the candidates that evolution starts from: the smallest, the whole
-// network, and subnetworks of all sizes between, of which every other one has one
-// ratio throughout and the others ratios around it.
-func (r *runner) first(count int) ([]candidate, error) {
+// first judges what evolution starts from, with what was judged already a population:
+// the smallest, the whole network, and subnetworks of all sizes between, of which every
+// other one has one ratio throughout and the others ratios around it.
+func (r *runner) first(ctx context.Context, population int) error {
+	// The smallest and the largest always, so that parents are of all sizes.
+	list, err := r.between(min(max(population-len(r.judged), 2), r.left()))
+	if err != nil {
+		return err
+	}
+	return r.judge(ctx, list)
+}
+
+func (r *runner) between(count int) ([]candidate, error) {
 	s := r.space
 	var list []candidate
 	add := func(c candidate, err error) error {
@@ -27,13 +36,14 @@ func (r *runner) first(count int) ([]candidate, error) {
 	for i := range s.groups {
 		full[i] = 1
 	}
-	if err := add(s.shrink(full)); err != nil {
+	largest, err := s.shrink(full)
+	if err := add(largest, err); err != nil {
 		return nil, err
 	}
 	// Sizes up to the largest within the budget.
 	most := 0.0
 	for i := range s.groups {
-		most += list[len(list)-1].genes[i] / float64(len(s.groups))
+		most += largest.genes[i] / float64(len(s.groups))
 	}
 	for tries := 0; len(list) < count && tries < 10*count; tries++ {
 		share := (float64(tries%count) + 0.5) / float64(count)
@@ -59,11 +69,7 @@ func (r *runner) first(count int) ([]candidate, error) {
 
 // evolve is NSGA-II.
 func (r *runner) evolve(ctx context.Context) error {
-	list, err := r.first(min(r.Population, r.left()))
-	if err != nil {
-		return err
-	}
-	if err := r.judge(ctx, list); err != nil {
+	if err := r.first(ctx, r.Population); err != nil {
 		return err
 	}
 	population := slices.Clone(r.judged)

@@ -19,12 +19,7 @@ const (
 // guided is evolution with a predictor.
 func (r *runner) guided(ctx context.Context) error {
 	// A third of the evaluations, at most a population, to learn from.
-	start := min(r.Population, max(r.Evaluations/3, leastPoints), r.left())
-	list, err := r.first(start)
-	if err != nil {
-		return err
-	}
-	if err := r.judge(ctx, list); err != nil {
+	if err := r.first(ctx, min(r.Population, max(r.Evaluations/3, leastPoints))); err != nil {
 		return err
 	}
 	for r.left() > 0 {

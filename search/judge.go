@@ -60,6 +60,24 @@ func (r *runner) judge(ctx context.Context, list []candidate) error {
 	return err
 }
 
+// start judges the subnetworks that the options give.
+func (r *runner) start(ctx context.Context) error {
+	var list []candidate
+	for _, s := range r.Start {
+		if len(list) == r.Evaluations/2 {
+			break
+		}
+		c, err := r.space.candidate(s)
+		if err != nil {
+			return err
+		}
+		if c.feasible() && r.fresh(s, list) {
+			list = append(list, c)
+		}
+	}
+	return r.judge(ctx, list)
+}
+
 // ask asks the judge, several candidates at a time, and calls got with each answer
 // as it comes, one call at a time.
 func (r *runner) ask(ctx context.Context, list []candidate, missing []int, got func(i int, a answer) error) error {

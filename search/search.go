@@ -55,6 +55,10 @@ type Options struct {
 	// Sampler draws the candidates of Random; nil: uniform ratios for every group, and
 	// depths uniform too.
 	Sampler sampling.Sampler
+	// Start are subnetworks to judge before any other, the most promising first, as many
+	// as are within the budget, up to half of Evaluations; nil: none. They take the
+	// place of those that a strategy would begin with.
+	Start []supernet.Subnet
 	// Population of Evolution; 0: 40. Half as many children are judged in each
 	// generation.
 	Population int
@@ -121,13 +125,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch r.Strategy {
-	case Random:
-		err = r.random(ctx)
-	case Evolution:
-		err = r.evolve(ctx)
-	case Guided:
-		err = r.guided(ctx)
+	strategy := map[Strategy]func(context.Context) error{Random: r.random, Evolution: r.evolve, Guided: r.guided}[r.Strategy]
+	if err = r.start(ctx); err == nil {
+		err = strategy(ctx)
 	}
 	if err == nil {
 		err = r.recallAll(ctx)

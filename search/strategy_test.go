@@ -6,6 +6,8 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tips/frontier"
+	"tips/sampling"
 	"tips/search/cost"
 	"tips/supernet"
 	"tips/weights"
@@ -228,4 +231,92 @@ type judgeFunc func() error
 
 func (f judgeFunc) Accuracy(context.Context, supernet.Subnet) (correct, images int, t *weights.Statistics, err error) {
 	return 0, 1, nil, f()
+}
+
+// TestStart: subnetworks that are given are judged first, in their order, within the
+// budget and half of the evaluations; what is interrupted goes on with them, and
+// another list is another search.
+func TestStart(t *testing.T) {
+	n := network(t, mobilenet)
+	rng := rand.New(rand.NewPCG(4, 4))
+	budget := parse(t, "macs<=40M")
+	var start, within []supernet.Subnet
+	for range 60 {
+		s := sampling.Multiplier(n).Draw(rng)
+		start = append(start, s, s) // one is enough
+		v, err := n.View(s, n.Input())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if excess, _, _ := budget.Excess(v); excess <= 1 && !slices.Contains(within, s) {
+			within = append(within, s)
+		}
+	}
+	const evaluations = 26
+	if len(within) <= evaluations/2 || len(within) == 60 {
+		t.Fatalf("%d of 60 within the budget", len(within))
+	}
+	for _, strategy := range Strategies() {
+		o := Options{Network: n, Judge: newSynthetic(n, 500), Strategy: strategy, Evaluations: evaluations, Budget: budget, Population: 10, Seed: 3, Start: start}
+		whole, err := Run(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkResult(t, n, o, whole)
+		for i, s := range within[:evaluations/2] {
+			if whole.Judged[i].Subnet != s {
+				t.Errorf("%s: number %d is %s; want %s", strategy, i, whole.Judged[i].Subnet, s)
+			}
+		}
+		if s := whole.Judged[evaluations/2].Subnet; slices.Contains(within, s) || whole.Evaluations != evaluations {
+			t.Errorf("%s: %s after half of the %d evaluations", strategy, s, whole.Evaluations)
+		}
+		if strategy != Random && !slices.Contains(subnets(whole.Judged), n.Smallest().String()) {
+			t.Errorf("%s: the smallest was not judged", strategy)
+		}
+
+		o.State = filepath.Join(t.TempDir(), "state")
+		for _, stop := range []int{5, 17, evaluations} {
+			ctx, cancel := context.WithCancel(context.Background())
+			o.Observe = func(p Progress) {
+				if p.Evaluations == stop {
+					cancel()
+				}
+			}
+			r, err := Run(ctx, o)
+			cancel()
+			if stop < evaluations && !errors.Is(err, context.Canceled) || r == nil {
+				t.Fatalf("%s: stopped at %d: %v", strategy, stop, err)
+			}
+		}
+		o.Observe = nil
+		resumed, err := Run(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(subnets(whole.Judged), subnets(resumed.Judged)); diff != "" {
+			t.Errorf("%s: a search that was interrupted judges others (-whole +resumed):\n%s", strategy, diff)
+		}
+
+		o.Start = within[5:9] // with the answers of the first list
+		other, err := Run(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.State = ""
+		alone, err := Run(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(subnets(alone.Judged), subnets(other.Judged)); diff != "" {
+			t.Errorf("%s: another list judges others where there are answers (-without +with):\n%s", strategy, diff)
+		}
+		if alone.Judged[0].Subnet != within[5] || alone.Evaluations != evaluations {
+			t.Errorf("%s: first of %d is %s; want %s", strategy, alone.Evaluations, alone.Judged[0].Subnet, within[5])
+		}
+	}
+	o := Options{Network: n, Judge: newSynthetic(n, 500), Evaluations: 1, Start: start}
+	if r, err := Run(context.Background(), o); err != nil || slices.Contains(within, r.Judged[0].Subnet) {
+		t.Errorf("one evaluation, half of which is none: %v, %v", r, err)
+	}
 }

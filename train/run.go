@@ -1,6 +1,7 @@
 package train
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"tips/dataset"
 	"tips/internal/atomicfile"
 	"tips/supernet"
+	"tips/train/method"
 	"tips/weights"
 )
 
@@ -25,6 +27,7 @@ const (
 	MetricsFile    = "metrics.jsonl"       // a Record a line
 	CheckpointFile = "checkpoint.tips"     // where the run goes on from
 	WeightsFile    = "weights.safetensors" // the result, with the full network's batch-norm statistics
+	TriedFile      = "tried.txt"           // the subnetworks that the method tried, the most promising first; only where it is a method.Recorder
 	CurvesFile     = "curves.svg"          // the metrics as a picture
 )
 
@@ -221,7 +224,7 @@ func (t *trainer) start() error {
 	if t.lock, err = lock(t.options.Out); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
-	for _, name := range []string{RecipeFile, NetworkFile, CheckpointFile, WeightsFile, CurvesFile} {
+	for _, name := range []string{RecipeFile, NetworkFile, CheckpointFile, WeightsFile, TriedFile, CurvesFile} {
 		if err := atomicfile.Clean(t.file(name)); err != nil {
 			return fmt.Errorf("train: %w", err)
 		}
@@ -243,9 +246,11 @@ func (t *trainer) start() error {
 		}
 	}
 	if t.finished = t.Step == t.steps; !t.finished {
-		// Weights of the run before this one would pass for its own until it ends.
-		if err := os.Remove(t.file(WeightsFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("train: %w", err)
+		// Results of the run before this one would pass for its own until it ends.
+		for _, name := range []string{WeightsFile, TriedFile} {
+			if err := os.Remove(t.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("train: %w", err)
+			}
 		}
 	}
 	if t.metrics, err = openMetrics(t.file(MetricsFile), t.saved.Metrics); err != nil {
@@ -329,6 +334,12 @@ func (t *trainer) resume() (bool, error) {
 
 // finish writes the results of a run whose steps are all taken.
 func (t *trainer) finish(ctx context.Context) error {
+	// Before the weights, without which nobody searches.
+	if r, ok := t.method.(method.Recorder); ok {
+		if err := t.options.write(t.file(TriedFile), func(w io.Writer) error { return writeTried(w, r.Tried()) }); err != nil {
+			return fmt.Errorf("train: %w", err)
+		}
+	}
 	// A run that was finished before has its weights, and whoever has searched them
 	// wants them as they are: statistics taken by another number of threads would differ
 	// in their last bits.
@@ -348,6 +359,17 @@ func (t *trainer) finish(ctx context.Context) error {
 		return fmt.Errorf("train: %w", err)
 	}
 	return Plot(t.options.Out)
+}
+
+// writeTried writes subnetworks one a line, as 'tips eval --list' and 'tips search
+// --start' read them.
+func writeTried(w io.Writer, subs []supernet.Subnet) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintln(b, "# Subnetworks that were tried in training, the most promising first.")
+	for _, s := range subs {
+		fmt.Fprintln(b, s)
+	}
+	return b.Flush()
 }
 
 // calibrated is the trained weights with the full network's batch-norm statistics.

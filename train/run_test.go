@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -467,5 +468,56 @@ func TestPlansBeforehand(t *testing.T) {
 		if seen != steps {
 			t.Errorf("%s: %d steps were taken down; want %d", name, seen, steps)
 		}
+	}
+}
+
+// TestTriedFile: a finished run of a method that keeps what it tried leaves it in a
+// file that names the network's subnetworks, and only then.
+func TestTriedFile(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, TriedFile)
+	r := tiny(t, "method.name=joslim")
+	if err := os.WriteFile(name, []byte("of another run"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var interrupted *InterruptedError
+	if _, err := Run(t.Context(), Options{Recipe: r, Out: dir, StopAfter: 3}); !errors.As(err, &interrupted) {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s before the run is over: %v", name, err)
+	}
+	run(t, Options{Recipe: r, Out: dir})
+	text := string(file(t, dir, TriedFile))
+	n, err := r.OpenNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[supernet.Subnet]bool{}
+	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
+		if strings.HasPrefix(line, "#") && i == 0 {
+			continue
+		}
+		s, err := ParseSubnet(n, line)
+		if err != nil || seen[s] {
+			t.Errorf("line %d, %q: %v, there before: %v", i+1, line, err, seen[s])
+		}
+		seen[s] = true
+	}
+	if !seen[supernet.Subnet{}] || len(seen) < 20 {
+		t.Errorf("%d subnetworks; want the full one and many others", len(seen))
+	}
+	// A run that was finished without the file gets it.
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	run(t, Options{Recipe: r, Out: dir})
+	if again := string(file(t, dir, TriedFile)); again != text {
+		t.Errorf("%q when written again; want %q", again, text)
+	}
+	other := tiny(t)
+	run(t, Options{Recipe: other, Out: dir, Fresh: true})
+	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s after a run of %s: %v", name, other.Method.Name, err)
 	}
 }

@@ -57,12 +57,12 @@ var badCommands = map[string]map[badInput][]string{
 		zero: {"mlp --runs 0", "mlp --time 0s", "mlp --size 0", "mlp --threads 0", "mlp --subnets 0", "mlp --check 0"}, noImage: {"./noimage.png"},
 	},
 	"search": {
-		missing:   {"nowhere", "run --weights nothing", "run --latency nothing", "run --cost price=nothing", "run --data folder:nowhere"},
+		missing:   {"nowhere", "run --weights nothing", "run --latency nothing", "run --cost price=nothing", "run --data folder:nowhere", "run --start nothing"},
 		truncated: {"cut", "run --weights cut-weights.safetensors", "run --latency cut-latency.json", "run --cost price=price.csv"},
 		// The answers in the folder are about other weights.
 		otherNetwork: {"mixed", "run --weights other/weights.safetensors"}, otherWeights: {"exchanged"},
 		zero:    {"run --budget macs<=0", "run --budget latency<=0ms", "run --evaluations 0", "run --threads 0", "run --at 0", "run --budget macs<=1"},
-		noImage: {"run --data folder:classes --fresh --out new"},
+		noImage: {"run --data folder:classes --fresh --out new", "run --start noimage.png"},
 	},
 	"search compare": {
 		missing: {"nowhere", "run --weights nothing"}, truncated: {"cut", "run --weights cut-weights.safetensors"},

@@ -18,6 +18,7 @@ import (
 	"tips/search"
 	"tips/search/cost"
 	"tips/supernet"
+	"tips/train"
 	"tips/weights"
 )
 
@@ -47,6 +48,10 @@ Strategies: random is Algorithm 1 of the paper; evolution breeds the best so far
 guided, the default, judges only those of their children that a predictor, fitted to
 all subnetworks judged so far, expects the most of.
 
+A search starts from the subnetworks of --start: those that training tried, where its
+method keeps them (joslim). They are judged first, in the order of the file, as far
+as they are within the budget, and take up to half of the evaluations.
+
 The folder --out gets net.frontier, which programs run by, a picture, and a state
 file. Interrupted with Ctrl-C or killed, the frontier so far is there and valid, and
 the same command goes on.
@@ -70,6 +75,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted and saved.`,
 	f.StringVar(&o.at, "at", "", "amounts of --by to tell the best subnetwork for, as in 20M,30M")
 	f.StringVar(&o.latency, "latency", "", "latency table of 'tips profile' (default RUN/latency.json, if it is there)")
 	f.StringArrayVar(&o.costs, "cost", nil, "a cost of your own, as `NAME=FILE.csv` (docs/search.md); may be repeated")
+	f.StringVar(&o.start, "start", "", "`file` of subnetworks to start from, one a line, or none (default RUN/"+train.TriedFile+", if it is there)")
 	f.StringVar(&o.strategy, "strategy", string(search.Guided), "random, evolution or guided")
 	f.IntVar(&o.evaluations, "evaluations", 200, "subnetworks to judge")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of everything left to chance")
@@ -78,6 +84,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted and saved.`,
 	f.BoolVar(&o.asJSON, "json", false, "write the results as JSON")
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.MarkFlagFilename("latency", "json")
+	_ = cmd.MarkFlagFilename("start", "txt")
 	_ = cmd.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions([]string{"guided", "evolution", "random"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.AddCommand(newSearchCompare())
 	return cmd
@@ -87,7 +94,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted and saved.`,
 type searchOptions struct {
 	judging                      judgingFlags
 	out, by, budget, at, latency string
-	strategy                     string
+	strategy, start              string
 	costs                        []string
 	evaluations                  int
 	seed                         uint64
@@ -175,8 +182,12 @@ func (o *searchOptions) prepare(j *judge.Judge) error {
 	if !o.depthsGiven {
 		depths = j.Depths()
 	}
+	start, err := o.openStart(n)
+	if err != nil {
+		return err
+	}
 	o.options = search.Options{
-		Network: n, Judge: j, By: by, Costs: costs[len(cost.Exact()):], Budget: budget, Strategy: search.Strategy(o.strategy),
+		Network: n, Judge: j, Start: start, By: by, Costs: costs[len(cost.Exact()):], Budget: budget, Strategy: search.Strategy(o.strategy),
 		Evaluations: o.evaluations, Seed: o.seed, Depths: depths, State: filepath.Join(o.out, searchState), Identity: j.Identity(),
 		Parallel: o.judging.together(),
 	}
@@ -196,6 +207,30 @@ func (o *searchOptions) prepare(j *judge.Judge) error {
 	}
 	o.frontier = &f
 	return nil
+}
+
+// openStart reads the subnetworks to start from, and names their file in o.start.
+func (o *searchOptions) openStart(n *supernet.Network) ([]supernet.Subnet, error) {
+	switch o.start {
+	case "none":
+		return nil, nil
+	case "":
+		o.start = filepath.Join(o.judging.run, train.TriedFile)
+		if _, err := os.Stat(o.start); errors.Is(err, os.ErrNotExist) {
+			return nil, nil
+		}
+	}
+	lines, err := readList(o.start)
+	if err != nil {
+		return nil, failed(err)
+	}
+	start := make([]supernet.Subnet, len(lines))
+	for i, l := range lines {
+		if start[i], err = train.ParseSubnet(n, l.text); err != nil {
+			return nil, failed(fmt.Errorf("list %s: line %d: %w", o.start, l.number, err))
+		}
+	}
+	return start, nil
 }
 
 // openCosts lists the costs that can be named: exact ones, those of a latency
@@ -268,8 +303,12 @@ func (o *searchOptions) search(ctx context.Context, cmd *cobra.Command, j *judge
 	line := time.Now()
 	o.options.Observe = func(p search.Progress) {
 		if p.Evaluations == 1 { // the budget is feasible
-			fmt.Fprintf(stderr, "searching %s by %s on %d %s images: %s, %d evaluations, budget %s\n",
-				o.options.Network.Name(), o.by, j.Images(), j.On(), o.strategy, o.evaluations, o.options.Budget)
+			from := ""
+			if len(o.options.Start) > 0 {
+				from = fmt.Sprintf(", starting from %s of %s", plural(len(o.options.Start), "subnetwork"), o.start)
+			}
+			fmt.Fprintf(stderr, "searching %s by %s on %d %s images: %s, %d evaluations, budget %s%s\n",
+				o.options.Network.Name(), o.by, j.Images(), j.On(), o.strategy, o.evaluations, o.options.Budget, from)
 		}
 		text := fmt.Sprintf("frontier %d  hypervolume %.4f", len(p.Frontier), p.Hypervolume)
 		if p.Quality != nil {

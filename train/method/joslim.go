@@ -2,9 +2,11 @@ package method
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 
@@ -42,9 +44,9 @@ type trial struct {
 	loss float64 // of those that the last review chose: not known yet
 }
 
-// Recorder is a method that keeps what it has tried: after Joslim's training the
-// Pareto set of it is what is searched.
+// Recorder is a method that keeps what it has tried, for a search to start from.
 type Recorder interface {
+	// Tried are the subnetworks tried so far, each once, the most promising first.
 	Tried() []supernet.Subnet
 }
 
@@ -67,13 +69,60 @@ func (m *joslim) Name() string  { return m.name }
 func (m *joslim) Interval() int { return m.interval }
 func (m *joslim) EMA() float64  { return 0 }
 
-// Tried are the widths tried so far, in order.
-func (m *joslim) Tried() []supernet.Subnet {
+// widths are those tried so far, in order.
+func (m *joslim) widths() []supernet.Subnet {
 	subs := make([]supernet.Subnet, len(m.tried))
 	for i, t := range m.tried {
 		subs[i] = t.sub
 	}
 	return subs
+}
+
+// Tried are the widths that none beats in cost and in loss, as last measured, which
+// are Joslim's result; then those that only these beat, and so on, and at the end
+// those without a loss. Of widths that are as good as each other every other one
+// comes first, then every other one of the rest: whoever takes some has all costs.
+func (m *joslim) Tried() []supernet.Subnet {
+	type priced struct {
+		trial
+		cost float64
+	}
+	var rest []priced
+	for _, t := range m.tried[:max(0, len(m.tried)-joslimPair)] {
+		rest = append(rest, priced{t, m.propose.cost(t.sub)})
+	}
+	slices.SortStableFunc(rest, func(a, b priced) int { return cmp.Compare(a.cost, b.cost) })
+	var subs []supernet.Subnet
+	for len(rest) > 0 {
+		losses, costs := make([]float64, len(rest)), make([]float64, len(rest))
+		for i, t := range rest {
+			losses[i], costs[i] = t.loss, t.cost
+		}
+		front := unbeaten(losses, costs)
+		for step := 1 << bits.Len(uint(len(front))); step > 0; step /= 2 {
+			for i := 0; i < len(front); i += step {
+				subs = append(subs, rest[front[i]].sub)
+			}
+		}
+		beaten := rest[:0:0]
+		for i, t := range rest {
+			if !slices.Contains(front, i) {
+				beaten = append(beaten, t)
+			}
+		}
+		rest = beaten
+	}
+	return distinct(append(subs, m.widths()...)) // the last of which have no loss
+}
+
+// distinct leaves the first of equal subnetworks.
+func distinct(subs []supernet.Subnet) []supernet.Subnet {
+	seen := map[supernet.Subnet]bool{}
+	return slices.DeleteFunc(subs, func(s supernet.Subnet) bool {
+		again := seen[s]
+		seen[s] = true
+		return again
+	})
 }
 
 func (m *joslim) Step(context.Context, int, *rand.Rand, Judge) (Step, error) {
@@ -90,7 +139,7 @@ func (m *joslim) Step(context.Context, int, *rand.Rand, Judge) (Step, error) {
 func (m *joslim) Review(ctx context.Context, _ int, rng *rand.Rand, validation Judge) error {
 	tried := slices.Clone(m.tried) // so that a review that is left or fails changes nothing
 	if len(tried) > 0 {
-		losses, err := judge(ctx, validation, m.Tried())
+		losses, err := judge(ctx, validation, m.widths())
 		if err != nil {
 			return fmt.Errorf("method: joslim: %w", err)
 		}

@@ -77,13 +77,13 @@ func TestJoslimReviews(t *testing.T) {
 				t.Errorf("review %d judged %d widths; want %d", review, j.judged, 2*review)
 			}
 			step := plan(t, m, 10*review, 99, nil)
-			tried := m.(Recorder).Tried()
+			tried := m.(*joslim).widths()
 			want := lessons(0, n.Smallest(), tried[2*review], tried[2*review+1])
 			if fmt.Sprint(step.Lessons) != fmt.Sprint(want) || len(step.Before) != 0 {
 				t.Fatalf("review %d: lessons %v; want %v", review, step.Lessons, want)
 			}
 		}
-		tried := m.(Recorder).Tried()
+		tried := m.(*joslim).widths()
 		for i, s := range tried {
 			uniform := oneRatio(t, n, s)
 			switch {
@@ -321,6 +321,49 @@ func TestJoslimState(t *testing.T) {
 	}
 }
 
+// TestTried: what joslim leaves to a search is all it has tried, each width once, the
+// Pareto set first and spread over its costs, and what was never measured last.
+func TestTried(t *testing.T) {
+	n := network(t, "mobilenet_v2:width=1.4,data=cifar100")
+	m := newMethod(t, "joslim", Config{Network: n, Steps: 1000}).(*joslim)
+	if got := m.Tried(); len(got) != 0 {
+		t.Errorf("%v before the first review", got)
+	}
+	m.tried = trials(n, 300, &pretend{network: n, noise: 0.1})
+	m.tried = append(m.tried[:298:298], m.tried[20], trial{sub: sampling.PerGroup(n).Draw(rng(6)), loss: -1}) // the losses of the last two are not known
+	var front []supernet.Subnet
+	for i, a := range m.tried[:298] {
+		beaten := false
+		for j, b := range m.tried[:298] {
+			beaten = beaten || i != j && b.loss <= a.loss && cost(t, n, b.sub) <= cost(t, n, a.sub)
+		}
+		if !beaten {
+			front = append(front, a.sub)
+		}
+	}
+	cheaper := func(a, b supernet.Subnet) int { return int(cost(t, n, a) - cost(t, n, b)) }
+	slices.SortFunc(front, cheaper)
+	got := m.Tried()
+	if want := len(distinct(m.widths())); len(got) != want || len(distinct(slices.Clone(got))) != want || want >= 300 {
+		t.Fatalf("%d subnetworks; want %d, each once", len(got), want)
+	}
+	if last := got[len(got)-1]; got[0] != front[0] || last != m.tried[299].sub {
+		t.Errorf("the first is %v, the last %v; want %v and %v", got[0], last, front[0], m.tried[299].sub)
+	}
+	first := slices.Clone(got[:len(front)])
+	slices.SortFunc(first, cheaper)
+	if !slices.Equal(first, front) {
+		t.Errorf("the first %d are %v; want the Pareto set %v", len(front), first, front)
+	}
+	half := slices.Clone(got[:(len(front)+1)/2])
+	slices.SortFunc(half, cheaper)
+	for i, s := range half {
+		if s != front[2*i] {
+			t.Errorf("number %d of half of the Pareto set is %v; want %v", i, s, front[2*i])
+		}
+	}
+}
+
 func TestJoslimRefuses(t *testing.T) {
 	n := network(t, "resnet18:data=cifar10")
 	m := newMethod(t, "joslim", Config{Network: n, Steps: 500})
@@ -350,7 +393,7 @@ func TestJoslimRefuses(t *testing.T) {
 		if err := m.Review(ctx, 0, rng(1), j); err == nil {
 			t.Errorf("%s judge: no error", name)
 		}
-		if got := len(m.(Recorder).Tried()); got != 2 {
+		if got := len(m.(*joslim).widths()); got != 2 {
 			t.Errorf("%s judge: %d widths tried after a review that failed", name, got)
 		}
 	}
@@ -432,7 +475,7 @@ func TestReviewThreads(t *testing.T) {
 		if err := m.Review(context.Background(), 0, rng(1), j); err != nil {
 			t.Fatal(err)
 		}
-		got := fmt.Sprint(m.Tried()[len(tried):])
+		got := fmt.Sprint(m.widths()[len(tried):])
 		if want == "" {
 			want = got
 		}
