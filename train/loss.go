@@ -3,6 +3,7 @@ package train
 import (
 	"math"
 
+	"tips/internal/parallel"
 	"tips/train/method"
 )
 
@@ -16,7 +17,7 @@ func lessonLoss(l method.Lesson, logits []float32, labels []int32, teachers []fl
 	classes := len(logits) / batch
 	label, soft, correct := make([]float64, batch), make([]float64, batch), make([]bool, batch)
 	const together = 16 // images
-	parallel((batch+together-1)/together, threads, func(part int) {
+	parallel.Do((batch+together-1)/together, threads, func(part int) {
 		towards := make([]float32, classes)
 		for i := part * together; i < min((part+1)*together, batch); i++ {
 			x, g := logits[i*classes:(i+1)*classes], grad[i*classes:(i+1)*classes]
@@ -86,7 +87,7 @@ func logSum(logits []float32) (best int, sum float64) {
 func softmax(to, logits []float32, batch, threads int) {
 	classes := len(logits) / batch
 	const together = 16
-	parallel((batch+together-1)/together, threads, func(part int) {
+	parallel.Do((batch+together-1)/together, threads, func(part int) {
 		for i := part * together; i < min((part+1)*together, batch); i++ {
 			x, p := logits[i*classes:(i+1)*classes], to[i*classes:(i+1)*classes]
 			_, shift := logSum(x)

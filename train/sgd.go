@@ -2,9 +2,9 @@ package train
 
 import (
 	"math"
-	"sync"
 
 	"tips/internal/kernel"
+	"tips/internal/parallel"
 	"tips/nn"
 )
 
@@ -39,7 +39,7 @@ const chunk = 1 << 15
 func norm(x []float32, threads int) float64 {
 	// Sums of fixed chunks, added in order: the same for any number of threads.
 	partial := make([]float64, (len(x)+chunk-1)/chunk)
-	parallel(len(partial), threads, func(i int) {
+	parallel.Do(len(partial), threads, func(i int) {
 		partial[i] = kernel.SumSquares(x[i*chunk : min((i+1)*chunk, len(x))])
 	})
 	sum := 0.0
@@ -60,7 +60,7 @@ func (u Update) apply(w, g, m, a *nn.Parameters, rate, norm, average float64, th
 			parts = append(parts, part{i, from, min(from+chunk, len(t.Values))})
 		}
 	}
-	parallel(len(parts), threads, func(i int) {
+	parallel.Do(len(parts), threads, func(i int) {
 		p := parts[i]
 		of := func(x *nn.Parameters) []float32 { return x.Tensors()[p.tensor].Values[p.from:p.to] }
 		if u.ClipNorm > 0 && norm > u.ClipNorm {
@@ -84,24 +84,4 @@ func (u Update) apply(w, g, m, a *nn.Parameters, rate, norm, average float64, th
 			x.Changed()
 		}
 	}
-}
-
-// parallel calls f for 0 to n−1 on a number of goroutines, each of which takes its
-// share. What f does must not depend on who does it.
-func parallel(n, threads int, f func(i int)) {
-	if threads = min(threads, n); threads <= 1 {
-		for i := range n {
-			f(i)
-		}
-		return
-	}
-	var wait sync.WaitGroup
-	for t := range threads {
-		wait.Go(func() {
-			for i := t; i < n; i += threads {
-				f(i)
-			}
-		})
-	}
-	wait.Wait()
 }

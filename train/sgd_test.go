@@ -169,15 +169,3 @@ func TestUpdateIgnoresThreads(t *testing.T) {
 		}
 	}
 }
-
-func TestParallel(t *testing.T) {
-	for n := range 20 {
-		for threads := range 6 {
-			hit := make([]int, n)
-			parallel(n, threads, func(i int) { hit[i]++ })
-			if slices.ContainsFunc(hit, func(h int) bool { return h != 1 }) {
-				t.Fatalf("%d parts on %d threads: %v", n, threads, hit)
-			}
-		}
-	}
-}

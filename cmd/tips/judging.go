@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 
 	"tips/accel"
 	"tips/judge"
+	"tips/reproduce"
 	"tips/train"
 )
 
@@ -161,4 +163,25 @@ func (o judgingFlags) openRun(run, out string, stderr io.Writer) (*judge.Judge, 
 // unwritable tells of a place that one may read and not write.
 func unwritable(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
+}
+
+// figure makes a figure for which runs are judged: with a device, progress, and in a way
+// that can be interrupted.
+func (o *judgingFlags) figure(cmd *cobra.Command, out *figureOutput, compute func(ctx context.Context, progress func(done, total int)) (reproduce.Figure, error)) error {
+	defer o.done()
+	if err := o.openDevice(); err != nil {
+		return err
+	}
+	ctx, stop := interruptible()
+	defer stop()
+	bar := countBar(cmd.ErrOrStderr(), -1, "subnetworks")
+	f, err := compute(ctx, func(done, total int) {
+		bar.ChangeMax(total)
+		_ = bar.Set(done)
+	})
+	_ = bar.Clear() // so that an error has a line of its own
+	if errors.Is(err, context.Canceled) {
+		return stopped{fmt.Errorf("%s: interrupted; run the same command again to go on", cmd.Name())}
+	}
+	return out.finish(cmd, f, err)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -56,25 +55,13 @@ in fig4b, so that tables can be checked and added to when the weights are gone.`
 			if o.At, err = parseBudgets(at); err != nil {
 				return err
 			}
-			defer judging.done()
-			if err := judging.openDevice(); err != nil {
-				return err
+			o.Judge = func(run string) (reproduce.Judge, error) {
+				return judging.openRun(run, out.dir, cmd.ErrOrStderr())
 			}
-			stderr := cmd.ErrOrStderr()
-			o.Judge = func(run string) (reproduce.Judge, error) { return judging.openRun(run, out.dir, stderr) }
-			bar := countBar(stderr, -1, "subnetworks")
-			o.Progress = func(done, total int) {
-				bar.ChangeMax(total)
-				_ = bar.Set(done)
-			}
-			ctx, stop := interruptible()
-			defer stop()
-			f, err := reproduce.Table1(ctx, o)
-			_ = bar.Clear() // so that an error has a line of its own
-			if errors.Is(err, context.Canceled) {
-				return stopped{errors.New("table1-cifar100: interrupted; run the same command again to go on")}
-			}
-			return out.finish(cmd, f, err)
+			return judging.figure(cmd, &out, func(ctx context.Context, progress func(done, total int)) (reproduce.Figure, error) {
+				o.Progress = progress
+				return reproduce.Table1(ctx, o)
+			})
 		},
 	}
 	f := cmd.Flags()

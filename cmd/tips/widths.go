@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -53,26 +52,14 @@ the runs.`,
 				f, err := readWidths(name)
 				return out.finish(cmd, f, err)
 			}
-			defer judging.done()
-			if err := judging.openDevice(); err != nil {
-				return err
-			}
-			stderr := cmd.ErrOrStderr()
 			o.Runs = args
-			o.Judge = func(run string) (reproduce.CalibratingJudge, error) { return judging.openRun(run, out.dir, stderr) }
-			bar := countBar(stderr, -1, "subnetworks")
-			o.Progress = func(done, total int) {
-				bar.ChangeMax(total)
-				_ = bar.Set(done)
+			o.Judge = func(run string) (reproduce.CalibratingJudge, error) {
+				return judging.openRun(run, out.dir, cmd.ErrOrStderr())
 			}
-			ctx, stop := interruptible()
-			defer stop()
-			f, err := reproduce.Widths(ctx, o)
-			_ = bar.Clear() // so that an error has a line of its own
-			if errors.Is(err, context.Canceled) {
-				return stopped{errors.New("widths: interrupted; run the same command again to go on")}
-			}
-			return out.finish(cmd, f, err)
+			return judging.figure(cmd, &out, func(ctx context.Context, progress func(done, total int)) (reproduce.Figure, error) {
+				o.Progress = progress
+				return reproduce.Widths(ctx, o)
+			})
 		},
 	}
 	f := cmd.Flags()

@@ -13,13 +13,13 @@ import (
 	"math"
 	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/lapack/lapack64"
 	"gonum.org/v1/gonum/mat"
+
+	"tips/internal/parallel"
 )
 
 // The grid. Length scales are multiples of the root mean square distance between
@@ -82,9 +82,9 @@ func FitAll(points [][]float64, values ...[]float64) ([]*Process, error) {
 	}
 	scale := distanceScale(some)
 	similar := make([]*mat.SymDense, len(lengths))
-	inParallel(len(lengths), func(i int) { similar[i] = correlations(some, lengths[i]*scale) })
+	parallel.Do(len(lengths), 0, func(i int) { similar[i] = correlations(some, lengths[i]*scale) })
 	grid := make([][]*Process, len(lengths)*len(noises)) // nil where there is none
-	inParallel(len(grid), func(i int) {
+	parallel.Do(len(grid), 0, func(i int) {
 		l, noise := i/len(noises), noises[i%len(noises)]
 		u, noise, err := factorise(similar[l], noise)
 		if err != nil {
@@ -102,7 +102,7 @@ func FitAll(points [][]float64, values ...[]float64) ([]*Process, error) {
 			}
 		}
 	}
-	inParallel(len(list), func(k int) {
+	parallel.Do(len(list), 0, func(k int) {
 		switch best := list[k]; {
 		case best == nil:
 			errs[k] = fmt.Errorf("gp: no positive definite covariance for %d points", len(points))
@@ -186,7 +186,7 @@ func (p *Process) Predict(at [][]float64) (mean, deviation []float64) {
 	const quick, most = 16, 128 // multiples of 4, which BLAS takes at a time
 	width := len(at)/runtime.GOMAXPROCS(0) + 1
 	width = min(most, (width+quick-1)/quick*quick)
-	inParallel((len(at)+width-1)/width, func(i int) {
+	parallel.Do((len(at)+width-1)/width, 0, func(i int) {
 		from, to := i*width, min(i*width+width, len(at))
 		p.predict(at[from:to], mean[from:to], deviation[from:to])
 	})
@@ -218,20 +218,6 @@ func (p *Process) predict(at [][]float64, mean, deviation []float64) {
 	}
 }
 
-// inParallel does n things, on all cores.
-func inParallel(n int, do func(i int)) {
-	var next atomic.Int64
-	var group sync.WaitGroup
-	for range min(n, runtime.GOMAXPROCS(0)) {
-		group.Go(func() {
-			for i := int(next.Add(1)); i <= n; i = int(next.Add(1)) {
-				do(i - 1)
-			}
-		})
-	}
-	group.Wait()
-}
-
 // Matern is the Matérn-5/2 correlation at a distance of r length scales.
 func Matern(r float64) float64 {
 	s := math.Sqrt(5) * r
@@ -241,7 +227,7 @@ func Matern(r float64) float64 {
 func correlations(points [][]float64, length float64) *mat.SymDense {
 	n := len(points)
 	r := mat.NewSymDense(n, nil)
-	inParallel(n, func(i int) {
+	parallel.Do(n, 0, func(i int) {
 		r.SetSym(i, i, 1)
 		for j := i + 1; j < n; j++ { // a row of what is stored
 			r.SetSym(i, j, Matern(distance(points[i], points[j])/length))

@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"tips/internal/gp"
+	"tips/internal/parallel"
 	"tips/sampling"
 	"tips/supernet"
 )
@@ -87,7 +85,7 @@ func (p *proposer) fit(tried []trial) (*outer, error) {
 	o := &outer{proposer: p, known: map[supernet.Subnet]bool{}}
 	points := make([][]float64, len(tried))
 	losses, costs := make([]float64, len(tried)), make([]float64, len(tried))
-	inParallel(len(tried), func(i int) {
+	parallel.Do(len(tried), 0, func(i int) {
 		points[i], losses[i], costs[i] = p.ratios(tried[i].sub), tried[i].loss, p.cost(tried[i].sub)
 	})
 	for _, t := range tried {
@@ -239,13 +237,13 @@ func (o *outer) improve(p proposal, target float64, rng *rand.Rand) candidate {
 func (o *outer) judge(subs []supernet.Subnet) []candidate {
 	points := make([][]float64, len(subs))
 	list := make([]candidate, len(subs))
-	inParallel(len(subs), func(i int) {
+	parallel.Do(len(subs), 0, func(i int) {
 		points[i] = o.ratios(subs[i])
 		list[i] = candidate{sub: subs[i], cost: o.cost(subs[i])}
 	})
 	processes := []*gp.Process{o.loss, o.price}
 	var bounds [2][]float64
-	inParallel(len(processes), func(k int) {
+	parallel.Do(len(processes), 0, func(k int) {
 		mean, deviation := processes[k].Predict(points)
 		for i := range mean {
 			mean[i] -= math.Sqrt(ucbBeta) * deviation[i]
@@ -292,7 +290,7 @@ func (o *outer) pool(target float64, rng *rand.Rand) []supernet.Subnet {
 		shapes[i], targets[i] = x, target+costTolerance*(rng.Float64()-0.5)
 	}
 	var scaled [poolAtTarget]supernet.Subnet
-	inParallel(len(scaled), func(i int) { scaled[i] = o.scaled(shapes[i], targets[i]) })
+	parallel.Do(len(scaled), 0, func(i int) { scaled[i] = o.scaled(shapes[i], targets[i]) })
 	for _, s := range scaled {
 		add(s)
 	}
@@ -346,18 +344,4 @@ func (o *outer) scaled(x []float64, target float64) supernet.Subnet {
 		}
 	}
 	return nearest
-}
-
-// inParallel does n things, on all cores.
-func inParallel(n int, do func(i int)) {
-	var next atomic.Int64
-	var group sync.WaitGroup
-	for range min(n, runtime.GOMAXPROCS(0)) {
-		group.Go(func() {
-			for i := int(next.Add(1)); i <= n; i = int(next.Add(1)) {
-				do(i - 1)
-			}
-		})
-	}
-	group.Wait()
 }
