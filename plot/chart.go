@@ -21,7 +21,7 @@ type Chart struct {
 	Series                []Series
 	Marks                 []Mark
 	FromZero              bool // the Y axis starts at 0
-	LogY                  bool // the Y axis is logarithmic, in SVG and PNG files; for values above 0
+	LogY                  bool // the Y axis is logarithmic, in SVG and PNG files; for values above 0, without Floor
 	// Floor is what the Y axis of a picture in a file starts at where the data begin lower:
 	// a few points far down would leave no room for all others. Lines, points and bars
 	// are cut off there, bands are not. 0: it starts where the data do.
@@ -126,21 +126,21 @@ const (
 	fewMarks      = 10
 )
 
-// logTicks are 1, 2 and 5 times powers of ten, named, and the others between, not.
+// logTicks are, on an axis of logarithms, 1, 2 and 5 times powers of ten, named, and the
+// others between, not.
 type logTicks struct{}
 
 // Ticks implements gonum's Ticker.
 func (logTicks) Ticks(low, high float64) []gonum.Tick {
 	var list []gonum.Tick
-	for power := math.Floor(math.Log10(low)); power <= math.Ceil(math.Log10(high)); power++ {
+	for power := math.Floor(low); power <= math.Ceil(high); power++ {
 		for m := 1.0; m < 10; m++ {
-			v := m * math.Pow(10, power)
-			if v < low || v > high {
+			t := gonum.Tick{Value: power + math.Log10(m)}
+			if t.Value < low || t.Value > high {
 				continue
 			}
-			t := gonum.Tick{Value: v}
 			if m == 1 || m == 2 || m == 5 {
-				t.Label = strconv.FormatFloat(v, 'g', 3, 64)
+				t.Label = strconv.FormatFloat(m*math.Pow(10, power), 'g', 3, 64)
 			}
 			list = append(list, t)
 		}
@@ -167,20 +167,30 @@ func (c Chart) build() (*gonum.Plot, error) {
 		if len(s.X) != len(s.Y) || s.Deviation != nil && len(s.Deviation) != len(s.Y) {
 			return nil, fmt.Errorf("series %q has %d x, %d y and %d deviations", s.Name, len(s.X), len(s.Y), len(s.Deviation))
 		}
-		if err := s.addTo(p, palette[i%len(palette)], i); err != nil {
+		at := func(y float64) float64 { return y }
+		if c.LogY {
+			for k, y := range s.Y {
+				if s.Deviation != nil {
+					y -= s.Deviation[k]
+				}
+				if y <= 0 {
+					return nil, fmt.Errorf("series %q: %g on a logarithmic axis", s.Name, y)
+				}
+			}
+			at = math.Log10
+		}
+		if err := s.addTo(p, at, palette[i%len(palette)], i); err != nil {
 			return nil, fmt.Errorf("series %q: %w", s.Name, err)
 		}
 	}
 	switch {
 	case c.LogY:
-		if p.Y.Min <= 0 {
-			return nil, fmt.Errorf("%g on a logarithmic axis", p.Y.Min)
-		}
-		p.Y.Scale, p.Y.Tick.Marker = gonum.LogScale{}, logTicks{}
+		// Logarithms on a plain axis: gonum's logarithmic one has its name in the wrong place.
+		p.Y.Tick.Marker = logTicks{}
 	case c.FromZero:
 		p.Y.Min = 0
 	}
-	if c.Floor != 0 && c.Floor < p.Y.Max {
+	if c.Floor != 0 && !c.LogY && c.Floor < p.Y.Max {
 		p.Y.Min = max(p.Y.Min, c.Floor)
 	}
 	for _, m := range c.Marks {
@@ -207,15 +217,16 @@ func (m Mark) addTo(p *gonum.Plot) error {
 	return nil
 }
 
-func (s Series) addTo(p *gonum.Plot, ink color.NRGBA, number int) error {
+// addTo draws a series, with its Y where at puts them.
+func (s Series) addTo(p *gonum.Plot, at func(y float64) float64, ink color.NRGBA, number int) error {
 	points := make(plotter.XYs, len(s.X))
 	for i := range points {
-		points[i].X, points[i].Y = s.X[i], s.Y[i]
+		points[i].X, points[i].Y = s.X[i], at(s.Y[i])
 	}
 	if s.Deviation != nil && s.Bars {
 		errors := make(plotter.YErrors, len(points))
 		for i, d := range s.Deviation {
-			errors[i].Low, errors[i].High = d, d
+			errors[i].Low, errors[i].High = points[i].Y-at(s.Y[i]-d), at(s.Y[i]+d)-points[i].Y
 		}
 		bars, err := plotter.NewYErrorBars(struct {
 			plotter.XYs
@@ -231,10 +242,10 @@ func (s Series) addTo(p *gonum.Plot, ink color.NRGBA, number int) error {
 	if s.Deviation != nil && !s.Bars {
 		outline := make(plotter.XYs, 0, 2*len(points))
 		for i, pt := range points {
-			outline = append(outline, plotter.XY{X: pt.X, Y: pt.Y + s.Deviation[i]})
+			outline = append(outline, plotter.XY{X: pt.X, Y: at(s.Y[i] + s.Deviation[i])})
 		}
 		for i := len(points) - 1; i >= 0; i-- {
-			outline = append(outline, plotter.XY{X: points[i].X, Y: points[i].Y - s.Deviation[i]})
+			outline = append(outline, plotter.XY{X: points[i].X, Y: at(s.Y[i] - s.Deviation[i])})
 		}
 		band, err := plotter.NewPolygon(outline)
 		if err != nil {

@@ -235,10 +235,10 @@ func TestBars(t *testing.T) {
 // refuses what it cannot show.
 func TestLogY(t *testing.T) {
 	var named []string
-	all := logTicks{}.Ticks(0.13, 4.5)
+	all := logTicks{}.Ticks(math.Log10(0.13), math.Log10(4.5))
 	for _, tick := range all {
-		if tick.Value < 0.13 || tick.Value > 4.5 {
-			t.Errorf("a tick at %v", tick.Value)
+		if v := math.Pow(10, tick.Value); v < 0.13 || v > 4.5 || tick.Label != "" && fmt.Sprintf("%.3g", v) != tick.Label {
+			t.Errorf("a tick at %v, called %q", v, tick.Label)
 		}
 		if tick.Label != "" {
 			named = append(named, tick.Label)
