@@ -41,7 +41,9 @@ func Open(name string, o Options) (*Device, error) {
 		}
 	}
 	if kind == GoName {
-		if d.backend, err = gobackend.New(""); err != nil {
+		// One operation after the other, each on all cores: where several run at once, products
+		// of matrices wait for workers that wait for them (compute v0.1.6, Pool.Saturate).
+		if d.backend, err = gobackend.New("ops_sequential"); err != nil {
 			return nil, fmt.Errorf("accel: %w", err)
 		}
 		return d, nil
