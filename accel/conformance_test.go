@@ -273,14 +273,7 @@ func (j judges) Losses(ctx context.Context, subs []supernet.Subnet) ([]float64, 
 // come back in the other.
 func (p *pair) act(t *testing.T, action method.Action) {
 	t.Helper()
-	cpu, err := p.cpu.State()
-	if err != nil {
-		t.Fatal(err)
-	}
-	device, err := p.device.State()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cpu, device := p.states(t)
 	switch action {
 	case method.Freeze:
 		cpu.Frozen, device.Frozen = cpu.Weights.Clone(), device.Weights.Clone()

@@ -4,6 +4,7 @@ package accel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -138,18 +139,23 @@ func (p *pair) step(t testing.TB, s train.Step, relative float64) {
 	}
 }
 
+// states are those of both.
+func (p *pair) states(t testing.TB) (cpu, device *train.State) {
+	t.Helper()
+	var errs [2]error
+	cpu, errs[0] = p.cpu.State()
+	device, errs[1] = p.device.State()
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	return cpu, device
+}
+
 // sameState compares the states of both: every tensor within a part of its largest
 // change from base.
 func (p *pair) sameState(t testing.TB, base *train.State, relative float64) {
 	t.Helper()
-	want, err := p.cpu.State()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := p.device.State()
-	if err != nil {
-		t.Fatal(err)
-	}
+	want, got := p.states(t)
 	for _, c := range []struct {
 		what            string
 		got, want, base *weights.Set

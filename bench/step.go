@@ -3,14 +3,13 @@ package main
 import (
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"path/filepath"
 
+	"tips/bench/torchnet"
 	"tips/dataset"
 	"tips/internal/atomicfile"
-	"tips/supernet"
 	"tips/train"
 	"tips/train/method"
 	"tips/weights"
@@ -112,27 +111,11 @@ type programStep struct {
 }
 
 type programNetwork struct {
-	Label   float64     `json:"label"`
-	Soft    float64     `json:"soft"`
-	Teacher int         `json:"teacher"` // number of the network that soft labels come from
-	Ops     []programOp `json:"ops"`
-	Output  int         `json:"output"` // number of the operation that writes it
-}
-
-type programOp struct {
-	Name       string  `json:"name"`
-	Kind       string  `json:"kind"`
-	Operands   []int   `json:"operands"` // numbers of earlier operations; -1 is the input
-	In         int     `json:"in"`       // channels of the first operand
-	Out        int     `json:"out"`
-	Kernel     int     `json:"kernel"`
-	Stride     int     `json:"stride"`
-	Padding    int     `json:"padding"`
-	Groups     int     `json:"groups"`
-	Bias       bool    `json:"bias"`
-	Norm       bool    `json:"norm"`
-	Eps        float64 `json:"eps"`
-	Activation string  `json:"activation"`
+	Label   float64       `json:"label"`
+	Soft    float64       `json:"soft"`
+	Teacher int           `json:"teacher"` // number of the network that soft labels come from
+	Ops     []torchnet.Op `json:"ops"`
+	Output  int           `json:"output"` // number of the operation that writes it
 }
 
 func (e *exercise) program() (*program, error) {
@@ -152,7 +135,7 @@ func (e *exercise) program() (*program, error) {
 	for _, step := range e.steps {
 		to := programStep{Rate: step.Rate, Labels: step.Batch.Labels}
 		for _, l := range step.Lessons {
-			ops, output, err := resolve(e.set.Network, l.Subnet)
+			ops, output, err := torchnet.Ops(e.set.Network, l.Subnet)
 			if err != nil {
 				return nil, err
 			}
@@ -161,33 +144,4 @@ func (e *exercise) program() (*program, error) {
 		p.Steps = append(p.Steps, to)
 	}
 	return p, nil
-}
-
-// resolve lists the operations of a subnetwork that run.
-func resolve(n *supernet.Network, sub supernet.Subnet) (ops []programOp, output int, err error) {
-	view, err := n.View(sub, n.Input())
-	if err != nil {
-		return nil, 0, err
-	}
-	at := map[int]int{supernet.FromInput: -1}
-	for i, op := range n.Ops() {
-		o := view.Ops[i]
-		if !o.Runs {
-			continue
-		}
-		at[i] = len(ops)
-		var operands []int
-		for _, from := range o.Operands {
-			operands = append(operands, at[from])
-		}
-		ops = append(ops, programOp{
-			Name: op.Name, Kind: string(op.Kind), Operands: operands, In: o.In[0].Channels, Out: o.Out.Channels,
-			Kernel: op.Kernel, Stride: op.Stride, Padding: op.Padding, Groups: o.Groups,
-			Bias: op.Bias, Norm: op.Norm, Eps: op.Eps(), Activation: string(op.Activation),
-		})
-	}
-	if output = at[view.Output()]; output < 0 {
-		return nil, 0, fmt.Errorf("subnetwork %s of %s computes nothing", sub, n.Name())
-	}
-	return ops, output, nil
 }

@@ -206,7 +206,7 @@ func FuzzWidths(f *testing.F) {
 	}
 	for bad, want := range map[string]string{
 		"":                  "want the columns network,data,",
-		widthsText()[:20]:   "wrong number of fields",
+		widthsText()[:20]:   "want the columns",
 		widthsText():        "no line below the header",
 		widthsText("a,b"):   "wrong number of fields",
 		widthsText(a, b, c): "has 1 subnetworks; want 2",

@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"tips/accel"
+	"tips/bench/torchnet"
 	"tips/dataset"
 	"tips/sampling"
 	"tips/supernet"
@@ -283,41 +284,20 @@ type torch struct {
 	ready   bool
 }
 
-// torchOp is an operation as the script reads it.
-type torchOp struct {
-	Name       string  `json:"name"`
-	Kind       string  `json:"kind"`
-	Operands   []int   `json:"operands"`
-	In         int     `json:"in"`
-	Out        int     `json:"out"`
-	Kernel     int     `json:"kernel"`
-	Stride     int     `json:"stride"`
-	Padding    int     `json:"padding"`
-	Groups     int     `json:"groups"`
-	Bias       bool    `json:"bias"`
-	Norm       bool    `json:"norm"`
-	Eps        float64 `json:"eps"`
-	Activation string  `json:"activation"`
-}
-
 func newTorch(s settings, n *supernet.Network, subnets [][]supernet.Subnet, precision, folder string) (*torch, error) {
 	full, in := n.Full(), n.Input()
 	program := struct {
-		Batch    int       `json:"batch"`
-		Channels int       `json:"channels"`
-		Height   int       `json:"height"`
-		Width    int       `json:"width"`
-		Classes  int       `json:"classes"`
-		Ops      []torchOp `json:"ops"`
-		Steps    [][][]int `json:"steps"` // channels by step, network and operation
+		Batch    int           `json:"batch"`
+		Channels int           `json:"channels"`
+		Height   int           `json:"height"`
+		Width    int           `json:"width"`
+		Classes  int           `json:"classes"`
+		Ops      []torchnet.Op `json:"ops"`
+		Steps    [][][]int     `json:"steps"` // channels by step, network and operation
 	}{Batch: s.batch, Channels: in.Channels, Height: in.Height, Width: in.Width, Classes: full.Ops[len(full.Ops)-1].Out.Channels}
-	for i, op := range n.Ops() {
-		v := full.Ops[i]
-		program.Ops = append(program.Ops, torchOp{
-			Name: op.Name, Kind: string(op.Kind), Operands: v.Operands, In: v.In[0].Channels, Out: v.Out.Channels,
-			Kernel: max(op.Kernel, 1), Stride: max(op.Stride, 1), Padding: op.Padding, Groups: v.Groups,
-			Bias: op.Bias, Norm: op.Norm, Eps: op.Eps(), Activation: string(op.Activation),
-		})
+	var err error
+	if program.Ops, _, err = torchnet.Ops(n, supernet.Subnet{}); err != nil {
+		return nil, err
 	}
 	for _, step := range subnets {
 		var networks [][]int
