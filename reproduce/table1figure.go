@@ -186,13 +186,17 @@ func (t *table1) lines() [][]string {
 		line(m.label(), texts(len(m.at), func(i int) string { return m.at[i].text() }), m.mean.text())
 	}
 	for _, r := range t.paper.rows {
+		mean := ""
+		if points, has := t.paperMean(&r); has {
+			mean = fmt.Sprintf("%.1f", points)
+		}
 		line("paper: "+r.name, texts(len(t.budgets), func(i int) string {
 			k := t.paper.at(t.budgets[i])
 			if k < 0 {
 				return ""
 			}
 			return fmt.Sprintf("%.1f ± %.1f", r.accuracy[k], r.deviation[k])
-		}), t.paperMean(&r))
+		}), mean)
 	}
 	if t.oneShot() {
 		for _, r := range paperOneShot.rows {
@@ -229,13 +233,17 @@ func (t *table1) leads(ours *table1Method, line func(name string, cells []string
 			return fmt.Sprintf("%+.1f", ours.at[i].mean-m.at[i].mean)
 		}), mean)
 		if p, q := t.paper.row("tips"), t.paper.row(m.name); p != nil && q != nil {
+			mean := ""
+			if points, has := t.paperLead(m.name); has {
+				mean = fmt.Sprintf("%+.1f", points)
+			}
 			line("… in the paper", texts(len(t.budgets), func(i int) string {
 				k := t.paper.at(t.budgets[i])
 				if k < 0 {
 					return ""
 				}
 				return fmt.Sprintf("%+.1f", p.accuracy[k]-q.accuracy[k])
-			}), "")
+			}), mean)
 		}
 	}
 }
@@ -243,20 +251,27 @@ func (t *table1) leads(ours *table1Method, line func(name string, cells []string
 // label is a method, and how often it was trained.
 func (m *table1Method) label() string { return nameOfRuns(m.name, len(m.runs)) }
 
-// paperMean is the paper's mean over the budgets that ours is over; "" if it has others.
-func (t *table1) paperMean(r *paperRow) string {
-	sum := 0.0
+// paperMean is the paper's mean over the budgets that ours is over, if it has them.
+func (t *table1) paperMean(r *paperRow) (mean float64, has bool) {
 	for _, i := range t.common {
 		k := t.paper.at(t.budgets[i])
 		if k < 0 {
-			return ""
+			return 0, false
 		}
-		sum += r.accuracy[k]
+		mean += r.accuracy[k] / float64(len(t.common))
 	}
-	if len(t.common) == 0 {
-		return ""
+	return mean, len(t.common) > 0
+}
+
+// paperLead is the paper's lead of TIPS over a method in the same mean.
+func (t *table1) paperLead(method string) (points float64, has bool) {
+	p, q := t.paper.row("tips"), t.paper.row(method)
+	if p == nil || q == nil {
+		return 0, false
 	}
-	return fmt.Sprintf("%.1f", sum/float64(len(t.common)))
+	a, has := t.paperMean(p)
+	b, _ := t.paperMean(q)
+	return a - b, has
 }
 
 // findings are what the paper claims: that TIPS leads, and how the others stand.
@@ -305,6 +320,13 @@ func (t *table1) leadFinding(ours, m *table1Method) (f Finding, compared bool) {
 	// Behind at a budget, and not by more than chance makes of the mean, refutes nothing.
 	f.Open = !f.Holds && !(l.clear() && l.points < 0) && least > -l.chance
 	f.Measured = fmt.Sprintf("ahead by %s points in the mean over budgets, by %+.1f to %+.1f at each; %s", l.text(), least, most, l.about())
+	if paper, has := t.paperLead(m.name); has && !math.IsInf(l.chance, 0) {
+		possible := "not ruled out"
+		if math.Abs(l.points-paper) > l.chance {
+			possible = "ruled out"
+		}
+		f.Measured += fmt.Sprintf("; the paper's mean lead, %+.1f, is %s", paper, possible)
+	}
 	return f, true
 }
 
@@ -319,14 +341,9 @@ func (t *table1) order() (f Finding, compared bool) {
 	var rows []row
 	for _, r := range t.paper.rows {
 		m := t.find(r.method)
-		if m == nil || t.paperMean(&r) == "" {
-			continue
+		if mean, has := t.paperMean(&r); has && m != nil {
+			rows = append(rows, row{r.name, mean, m.mean})
 		}
-		sum := 0.0
-		for _, i := range t.common {
-			sum += r.accuracy[t.paper.at(t.budgets[i])]
-		}
-		rows = append(rows, row{r.name, sum, m.mean})
 	}
 	if len(rows) < 2 {
 		return f, false
