@@ -54,7 +54,7 @@ func Draws(n *supernet.Network, o DrawsOptions) (Figure, error) {
 	}
 	d := draws{DrawsOptions: o, network: n, smallest: smallest, full: full, trunk: trunkGroups(n), inner: innerGroups(n)}
 	base := o.Recipe.Method
-	base = usual(train.MethodRecipe{Name: "tips", Loss: "paper", Factor: base.Factor, Together: base.Together, Highest: base.Highest, Smallest: base.Smallest, Analysis: base.Analysis})
+	base = usual(train.MethodRecipe{Name: "tips", Loss: "paper", Factor: base.Factor, Together: base.Together, Highest: base.Highest, Smallest: base.Smallest, Plain: base.Plain, Analysis: base.Analysis})
 	analysis, err := topology.Analyze(n, base.Analysis.Options())
 	if err != nil {
 		return Figure{}, err
@@ -225,6 +225,13 @@ func variantsOf(base train.MethodRecipe, a *topology.Analysis) (favouring, drawi
 		}
 	})
 	vary(func(m *train.MethodRecipe) { m.Smallest = !m.Smallest })
+	vary(func(m *train.MethodRecipe) {
+		if m.Plain == 0 {
+			m.Plain = 1
+		} else {
+			m.Plain = 0
+		}
+	})
 	return list[1:split], list[split:], nil
 }
 

@@ -63,7 +63,7 @@ func TestDraws(t *testing.T) {
 		}
 		names = append(names, row[0])
 	}
-	want := "tips; us-nets; ds-net; ofa; alphanet; tips, factor 1; tips, factor 1.25; tips, factor 2; tips, path of 45 nodes; tips, path total; tips, together; tips, up to 0.667; tips, smallest"
+	want := "tips; us-nets; ds-net; ofa; alphanet; tips, factor 1; tips, factor 1.25; tips, factor 2; tips, path of 45 nodes; tips, path total; tips, together; tips, up to 0.667; tips, smallest; tips, 1 plain"
 	if got := strings.Join(names, "; "); got != want {
 		t.Errorf("lines are %s; want %s", got, want)
 	}
@@ -151,6 +151,7 @@ func TestDrawsVariants(t *testing.T) {
 		"tips, factor 1, together, path total", "tips, together, path total", "tips, factor 2, together, path total",
 		"tips, factor 1.25, together", "tips, factor 1.25, together, path of 45 nodes", "tips, factor 1.25, path total",
 		"tips, factor 1.25, together, up to 0.8, path total", "tips, factor 1.25, together, smallest, path total",
+		"tips, factor 1.25, together, 1 plain, path total",
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("lines are %q; want %q", names, want)

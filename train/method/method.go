@@ -162,6 +162,7 @@ type Options struct {
 	Together bool             // one base ratio for a whole subnetwork instead of one for every group
 	Highest  float64          // the most that a base ratio is; 0 means 1
 	Smallest bool             // the network's smallest subnetwork in the place of one that is drawn
+	Plain    int              // how many of the subnetworks drawn for a step favour no group
 
 	// AttentiveNAS: train the worst of the candidates instead of the best.
 	WorstUp bool

@@ -266,6 +266,16 @@ func TestTIPSFavours(t *testing.T) {
 	if always.(Bounded).OwnSmallest() != n.Smallest() {
 		t.Error("its own smallest is another than the smallest that it trains")
 	}
+	// A plain one is the last, from the same base ratios.
+	mixed := newMethod(t, "tips", Config{Network: n, Options: Options{Plain: 1}})
+	uniform := newMethod(t, "tips", Config{Network: n, Options: Options{Factor: 1}})
+	got, even := plan(t, mixed, 0, 7, nil).Lessons, plan(t, uniform, 0, 7, nil).Lessons
+	if len(got) != 4 || got[1].Subnet != usual[1].Subnet || got[2].Subnet != usual[2].Subnet || got[3].Subnet != even[3].Subnet || got[3].Subnet == usual[3].Subnet {
+		t.Errorf("with one plain subnetwork: %v", got)
+	}
+	if mixed.(Bounded).OwnSmallest() != n.Smallest() {
+		t.Error("a plain subnetwork may be the smallest, which is not said")
+	}
 	for name, favoured := range map[string]bool{
 		"stem": true, "head": true, "block2.project": true, "block2.expand": true, "block4.expand": true, "block14.project": true,
 		"block3.expand": false, "block5.expand": false, "block16.expand": false,
@@ -380,6 +390,9 @@ func TestNewRefuses(t *testing.T) {
 		{"tips", Config{Network: n, Options: Options{Factor: 0.3}}, "factor 0.3"},
 		{"tips", Config{Network: n, Options: Options{Topology: topology.Options{Lambda: 3}}}, "lambda 3"},
 		{"tips", Config{Network: n, Steps: -1}, "-1 steps"},
+		{"tips", Config{Network: n, Options: Options{Plain: 4}}, "4 plain subnetworks; want 0 to the 3"},
+		{"tips", Config{Network: n, Options: Options{Plain: 3, Smallest: true}}, "3 plain subnetworks; want 0 to the 2"},
+		{"tips", Config{Network: n, Options: Options{Plain: -1}}, "-1 plain"},
 		{"ofa", Config{Network: n}, "0 steps"},
 		{"joslim", Config{Network: n}, "0 steps"},
 		{"static", Config{Network: n, Options: Options{Subnet: network(t, "resnet18").Smallest()}}, "widths"},

@@ -2,6 +2,7 @@ package method
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 
@@ -16,34 +17,48 @@ import (
 // and its own.
 type tips struct {
 	stateless
-	draw     sampling.Sampler
-	always   []supernet.Subnet // of every step
-	smallest supernet.Subnet   // of all that is trained
+	draw     []sampling.Sampler // one for each subnetwork that is drawn
+	always   []supernet.Subnet  // of every step
+	smallest supernet.Subnet    // of all that is trained
 }
 
 func newTIPS(c Config) (Method, error) {
-	analysis, err := topology.Analyze(c.Network, c.Options.Topology)
+	o := c.Options
+	analysis, err := topology.Analyze(c.Network, o.Topology)
 	if err != nil {
 		return nil, err
 	}
 	favour := sampling.Favour{
 		Groups:   analysis.FavouredGroups(c.Network),
-		Factor:   c.Options.Factor,
-		Together: c.Options.Together,
-		Highest:  c.Options.Highest,
+		Factor:   o.Factor,
+		Together: o.Together,
+		Highest:  o.Highest,
 	}
-	draw, err := sampling.Favoured(c.Network, favour)
-	if err != nil {
+	m := &tips{stateless: stateless{"tips"}}
+	if o.Smallest {
+		m.always = []supernet.Subnet{c.Network.Smallest()}
+	}
+	drawn := Networks - 1 - len(m.always)
+	if o.Plain < 0 || o.Plain > drawn {
+		return nil, fmt.Errorf("%d plain subnetworks; want 0 to the %d that are drawn for a step", o.Plain, drawn)
+	}
+	// Plain ones come last, and do not change what the others draw in a step.
+	for i := range drawn {
+		if i == drawn-o.Plain {
+			favour.Factor = 1
+		}
+		s, err := sampling.Favoured(c.Network, favour)
+		if err != nil {
+			return nil, err
+		}
+		m.draw = append(m.draw, s)
+	}
+	// Whatever was drawn last has the least factor.
+	if m.smallest, err = sampling.FavouredSmallest(c.Network, favour); err != nil {
 		return nil, err
 	}
-	smallest, err := sampling.FavouredSmallest(c.Network, favour)
-	if err != nil {
-		return nil, err
-	}
-	m := &tips{stateless: stateless{"tips"}, draw: draw, smallest: smallest}
-	if c.Options.Smallest {
+	if o.Smallest {
 		m.smallest = c.Network.Smallest()
-		m.always = []supernet.Subnet{m.smallest}
 	}
 	return m, nil
 }
@@ -53,8 +68,8 @@ func (m *tips) OwnSmallest() supernet.Subnet { return m.smallest }
 
 func (m *tips) Step(_ context.Context, _ int, rng *rand.Rand, _ Judge) (Step, error) {
 	subs := slices.Clone(m.always)
-	for len(subs) < Networks-1 {
-		subs = append(subs, m.draw.Draw(rng))
+	for _, s := range m.draw {
+		subs = append(subs, s.Draw(rng))
 	}
 	return Step{Lessons: lessons(1, subs...)}, nil
 }
