@@ -9,6 +9,7 @@ import (
 
 	"tips/frontier"
 	"tips/plot"
+	"tips/supernet"
 )
 
 // table1Method is the runs of one method.
@@ -18,6 +19,7 @@ type table1Method struct {
 	at   []estimate // by budget
 	held []estimate // the same by held-out images, which chose
 	mean estimate   // over budgets
+	area estimate   // of what frontiers dominate by held-out images, in % of all there is
 	// At the network's smallest subnetwork, and at the method's, if that is another.
 	low, own         estimate
 	lowMACs, ownMACs int64
@@ -93,7 +95,28 @@ func table1MethodOf(name string, runs []*table1Run, budgets int) *table1Method {
 	if m.own = of(func(r *table1Run) *table1Cell { return r.own }, tested); m.own.runs > 0 {
 		m.ownMACs = runs[0].own.chosen.Costs.MACs
 	}
+	m.area = areaOf(runs)
 	return m
+}
+
+// areaOf is the mean area of what frontiers dominate, by held-out images: of all pairs of
+// an accuracy and a cost up to the full network's, those that some subnetwork is as good
+// as. Budgets need not be chosen for it, and what is below all of them counts as well.
+func areaOf(runs []*table1Run) estimate {
+	var values []float64
+	for _, r := range runs {
+		if r.frontier == nil {
+			return estimate{}
+		}
+		full, err := macsOf(r.network, supernet.Subnet{})
+		if err != nil {
+			panic("reproduce: " + err.Error()) // the whole network always has a view
+		}
+		values = append(values, 100*frontier.Hypervolume(r.frontier.Points, frontier.MACs, float64(full), 0)/float64(full))
+	}
+	e := estimate{runs: len(runs)}
+	e.mean, e.deviation = spread(values)
+	return e
 }
 
 // compare takes means over the budgets that all runs keep, and the noise of these.
@@ -209,9 +232,9 @@ func (t *table1) lines() [][]string {
 		t.leads(ours, line)
 	}
 	line("", nil, "")
-	line("BY HELD-OUT IMAGES", budgets, "")
+	line("BY HELD-OUT IMAGES", budgets, "AREA")
 	for _, m := range t.methods {
-		line(m.label(), texts(len(m.held), func(i int) string { return m.held[i].text() }), "")
+		line(m.label(), texts(len(m.held), func(i int) string { return m.held[i].text() }), m.area.text())
 	}
 	return table
 }
@@ -383,7 +406,8 @@ func (t *table1) remarks() []string {
 	}
 	list := []string{trained, fmt.Sprintf("Subnetworks: of each run's frontier the most accurate within the budget by %s held-out images. Accuracy: by %d test images, which chose nothing; batch norm re-estimated for each on training images.",
 		t.heldOut(), r.smallest.tested.Images),
-		t.searched(), t.errors(), t.chosen()}
+		t.searched(), t.errors(), t.chosen(),
+		"Area: what a frontier dominates by held-out images, in % of all accuracies at all costs up to the full network's; it also counts what is below the budgets."}
 	for _, m := range t.methods {
 		text := fmt.Sprintf("%s: %s %% at the network's smallest subnetwork (%s MACs)", m.name, m.low.text(), millions(m.lowMACs))
 		if m.own.runs > 0 {
