@@ -15,6 +15,7 @@ import (
 
 	"tips/dataset"
 	"tips/internal/atomicfile"
+	"tips/internal/folder"
 	"tips/supernet"
 	"tips/train/method"
 	"tips/weights"
@@ -221,7 +222,7 @@ func (t *trainer) start() error {
 		return fmt.Errorf("train: %w", err)
 	}
 	var err error
-	if t.lock, err = lock(t.options.Out); err != nil {
+	if t.lock, err = folder.Lock(t.options.Out); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
 	for _, name := range []string{RecipeFile, NetworkFile, CheckpointFile, WeightsFile, TriedFile, CurvesFile} {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tips/frontier"
+	"tips/internal/folder"
 	"tips/judge"
 	"tips/search"
 	"tips/search/cost"
@@ -133,6 +134,12 @@ func (o *searchOptions) run(cmd *cobra.Command, run string) error {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return failed(err)
 	}
+	// Two searches that save to one folder would lose each other's work.
+	lock, err := folder.Lock(o.out)
+	if err != nil {
+		return failed(fmt.Errorf("search: %w", err))
+	}
+	defer lock.Close()
 	ctx, stop := interruptible()
 	defer stop()
 	return o.search(ctx, cmd, j)

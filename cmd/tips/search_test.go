@@ -15,6 +15,7 @@ import (
 
 	"tips/accel"
 	"tips/frontier"
+	"tips/internal/folder"
 	"tips/supernet"
 )
 
@@ -83,6 +84,17 @@ func TestSearchInterrupted(t *testing.T) {
 	if err := whole.Run(); err != nil {
 		t.Fatalf("%v: %s", err, stderr)
 	}
+
+	// A folder that another search saves to is left alone.
+	lock, err := folder.Lock(filepath.Join(dir, "whole"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, _, stderr := command("whole")
+	if err := second.Run(); second.ProcessState.ExitCode() != exitFailure || !strings.Contains(stderr.String(), "another run or search is under way in "+filepath.Join(dir, "whole")) {
+		t.Errorf("a second search in a folder: %v: %s", err, stderr)
+	}
+	lock.Close()
 
 	part := filepath.Join(dir, "part")
 	judged := func() int {

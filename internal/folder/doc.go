@@ -1,0 +1,2 @@
+// Package folder locks folders that long work leaves its results in.
+package folder
