@@ -10,6 +10,7 @@ import (
 	"tips/supernet"
 	"tips/topology"
 	"tips/train"
+	"tips/train/method"
 )
 
 // DrawsOptions are the parameters of Draws.
@@ -224,7 +225,12 @@ func variantsOf(base train.MethodRecipe, a *topology.Analysis) (favouring, drawi
 			m.Highest = 0
 		}
 	})
-	vary(func(m *train.MethodRecipe) { m.Smallest = !m.Smallest })
+	vary(func(m *train.MethodRecipe) {
+		m.Smallest = !m.Smallest
+		if m.Smallest { // is one less to draw
+			m.Plain = min(m.Plain, method.Networks-2)
+		}
+	})
 	vary(func(m *train.MethodRecipe) {
 		if m.Plain == 0 {
 			m.Plain = 1

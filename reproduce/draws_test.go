@@ -162,6 +162,11 @@ func TestDrawsVariants(t *testing.T) {
 	if !strings.Contains(f.Remarks[0], "seed 5") {
 		t.Errorf("%q does not tell the seed", f.Remarks[0])
 	}
+	// Beside the smallest there is room for two plain ones.
+	plain, _ := drawsRecipe(t, "method.plain=3")
+	if f, err = Draws(n, DrawsOptions{Recipe: plain, Steps: 3}); err != nil || f.Rows[len(f.Rows)-2][0] != "tips, smallest, 2 plain" || f.Rows[len(f.Rows)-1][0] != "tips" {
+		t.Errorf("variants of three plain subnetworks: %v, %v", f.Rows, err)
+	}
 	if _, err := Draws(n, DrawsOptions{Recipe: r, Steps: -1}); !IsUsage(err) {
 		t.Errorf("-1 steps: %v", err)
 	}

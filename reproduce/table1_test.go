@@ -331,10 +331,11 @@ func TestTable1Findings(t *testing.T) {
 		for i := 0; i < len(methods); i += 2 {
 			var runs []*table1Run
 			for _, sign := range []float64{-0.5, 0.5} {
-				r := &table1Run{run: &run{network: n}, smallest: &table1Cell{}}
+				r := &table1Run{run: &run{network: n, frontier: &frontier.Frontier{}}, smallest: &table1Cell{}}
 				for _, mean := range methods[i+1].([]float64) {
 					p := frontier.Judged(n.Smallest(), int(100*(mean+sign*apart)), 10000, frontier.Costs{MACs: 1e6}, nil)
 					r.cells = append(r.cells, &table1Cell{chosen: p, tested: p})
+					r.frontier.Points = append(r.frontier.Points, p)
 				}
 				runs = append(runs, r)
 			}
@@ -349,6 +350,8 @@ func TestTable1Findings(t *testing.T) {
 		"clear:", table(0.2, "tips", tips, "us-nets", []float64{59, 59, 59, 59, 59, 59}, "ofa", []float64{67, 67, 67, 67, 67, 67}),
 		"by chance:", table(6, "tips", tips, "us-nets", []float64{59, 59, 59, 59, 59, 59}, "joslim", []float64{60, 60, 60, 60, 60, 60}),
 		"behind at one budget:", table(0.2, "tips", tips, "ds-net", []float64{64, 59, 59, 59, 59, 59}),
+		"more than the paper's:", table(0.2, "tips", []float64{70, 70, 70, 70, 70, 70}, "us-nets", []float64{60, 60, 60, 60, 60, 60}),
+		"open, and less than the paper's:", table(1, "tips", []float64{60, 60, 60, 60, 60, 60}, "joslim", []float64{60.5, 60, 59, 59, 59, 59}),
 		"the other way round:", table(0.2, "tips", []float64{58, 58, 58, 58, 58, 58}, "us-nets", []float64{62, 62, 62, 62, 62, 62}),
 	}, "\n"))
 }

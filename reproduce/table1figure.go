@@ -9,7 +9,6 @@ import (
 
 	"tips/frontier"
 	"tips/plot"
-	"tips/supernet"
 )
 
 // table1Method is the runs of one method.
@@ -33,6 +32,8 @@ type table1 struct {
 	paper   paperTable
 	common  []int // budgets that all runs keep
 	noise   noise // of means over those
+
+	areaNoise noise
 }
 
 func table1Figure(runs []*table1Run, budgets []int64, paper paperTable) Figure {
@@ -105,14 +106,8 @@ func table1MethodOf(name string, runs []*table1Run, budgets int) *table1Method {
 func areaOf(runs []*table1Run) estimate {
 	var values []float64
 	for _, r := range runs {
-		if r.frontier == nil {
-			return estimate{}
-		}
-		full, err := macsOf(r.network, supernet.Subnet{})
-		if err != nil {
-			panic("reproduce: " + err.Error()) // the whole network always has a view
-		}
-		values = append(values, 100*frontier.Hypervolume(r.frontier.Points, frontier.MACs, float64(full), 0)/float64(full))
+		full := float64(r.network.Full().Costs().MACs)
+		values = append(values, 100*frontier.Hypervolume(r.frontier.Points, frontier.MACs, full, 0)/full)
 	}
 	e := estimate{runs: len(runs)}
 	e.mean, e.deviation = spread(values)
@@ -127,12 +122,12 @@ func (t *table1) compare() {
 			t.common = append(t.common, i)
 		}
 	}
-	var means []estimate
+	var means, areas []estimate
 	for _, m := range t.methods {
 		m.mean = overBudgets(m.runs, t.common)
-		means = append(means, m.mean)
+		means, areas = append(means, m.mean), append(areas, m.area)
 	}
-	t.noise = noiseOf(means...)
+	t.noise, t.areaNoise = noiseOf(means...), noiseOf(areas...)
 }
 
 // rows are a run's data.
@@ -235,6 +230,13 @@ func (t *table1) lines() [][]string {
 	line("BY HELD-OUT IMAGES", budgets, "AREA")
 	for _, m := range t.methods {
 		line(m.label(), texts(len(m.held), func(i int) string { return m.held[i].text() }), m.area.text())
+	}
+	if ours := t.find("tips"); ours != nil {
+		for _, m := range t.methods {
+			if m != ours {
+				line("tips − "+m.name, nil, t.areaLead(ours, m))
+			}
+		}
 	}
 	return table
 }
@@ -344,11 +346,14 @@ func (t *table1) leadFinding(ours, m *table1Method) (f Finding, compared bool) {
 	f.Open = !f.Holds && !(l.clear() && l.points < 0) && least > -l.chance
 	f.Measured = fmt.Sprintf("ahead by %s points in the mean over budgets, by %+.1f to %+.1f at each; %s", l.text(), least, most, l.about())
 	if paper, has := t.paperLead(m.name); has && !math.IsInf(l.chance, 0) {
-		possible := "not ruled out"
-		if math.Abs(l.points-paper) > l.chance {
-			possible = "ruled out"
+		beside := "one as large as the paper's, %+.1f, is possible"
+		switch {
+		case paper-l.points > l.chance:
+			beside = "one as large as the paper's, %+.1f, is ruled out"
+		case l.points-paper > l.chance:
+			beside = "that is more than the paper's, %+.1f"
 		}
-		f.Measured += fmt.Sprintf("; the paper's mean lead, %+.1f, is %s", paper, possible)
+		f.Measured += fmt.Sprintf("; "+beside, paper)
 	}
 	return f, true
 }
@@ -407,7 +412,7 @@ func (t *table1) remarks() []string {
 	list := []string{trained, fmt.Sprintf("Subnetworks: of each run's frontier the most accurate within the budget by %s held-out images. Accuracy: by %d test images, which chose nothing; batch norm re-estimated for each on training images.",
 		t.heldOut(), r.smallest.tested.Images),
 		t.searched(), t.errors(), t.chosen(),
-		"Area: what a frontier dominates by held-out images, in % of all accuracies at all costs up to the full network's; it also counts what is below the budgets."}
+		"Area: what a frontier dominates by the held-out images that chose it, in % of all accuracies at all costs from 0 to the full network's; it also counts what is below the budgets." + t.areas()}
 	for _, m := range t.methods {
 		text := fmt.Sprintf("%s: %s %% at the network's smallest subnetwork (%s MACs)", m.name, m.low.text(), millions(m.lowMACs))
 		if m.own.runs > 0 {
@@ -450,6 +455,23 @@ func (t *table1) errors() string {
 		return text + ", which knows how many images were counted and not how far runs with other seeds would lie apart: no method has two runs."
 	}
 	return text + fmt.Sprintf(". Means of runs of one method deviate by %.1f points (%s of freedom); where counting images is less certain than that, it counts.", t.noise.deviation, plural(t.noise.freedom, "degree"))
+}
+
+// areaLead is by how much one area is larger than another, with its error where that is known.
+func (t *table1) areaLead(a, b *table1Method) string {
+	l := t.areaNoise.lead(a.area, b.area)
+	if t.areaNoise.freedom == 0 {
+		return fmt.Sprintf("%+.1f", l.points)
+	}
+	return l.text()
+}
+
+// areas says how far areas lie apart by chance.
+func (t *table1) areas() string {
+	if t.areaNoise.freedom == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" Areas of runs of one method deviate by %.1f points.", t.areaNoise.deviation)
 }
 
 // chosen says how much of its budget a choice takes: what is best within 50 M and has 30

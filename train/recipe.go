@@ -64,7 +64,7 @@ type MethodRecipe struct {
 	Together bool           `yaml:"together" doc:"tips: one base ratio for a whole subnetwork instead of one for every width group"`
 	Highest  float64        `yaml:"highest" doc:"tips: the most that a base ratio is; 0 means 1; up to 1/factor important groups are always wider by the factor"`
 	Smallest bool           `yaml:"smallest" doc:"tips: train the smallest subnetwork in every step, in the place of one that is drawn"`
-	Plain    int            `yaml:"plain" doc:"tips: how many of the subnetworks drawn for a step favour no group"`
+	Plain    int            `yaml:"plain" doc:"tips: how many of the subnetworks drawn for a step favour no group, 0 to 3 or, beside smallest, 2"`
 	Analysis AnalysisRecipe `yaml:"analysis"`
 	WorstUp  bool           `yaml:"worst_up" doc:"attentive-nas: train the worst of the candidates instead of the best"`
 	Subnet   string         `yaml:"subnet" doc:"static: the subnetwork that is trained, written as in evaluate.subnets; empty for the full one"`

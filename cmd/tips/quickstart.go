@@ -20,6 +20,7 @@ import (
 	"tips/demo"
 	"tips/engine"
 	"tips/frontier"
+	"tips/internal/folder"
 	"tips/judge"
 	"tips/recipes"
 	"tips/report"
@@ -187,6 +188,11 @@ func (o *quickOptions) train(ctx context.Context) error {
 
 // search is step 3.
 func (o *quickOptions) search(ctx context.Context, n *supernet.Network) (*frontier.Frontier, error) {
+	lock, err := folder.Lock(o.out)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
 	j, err := judge.Open(judge.Options{Run: o.out, Formats: formats(), Cache: o.file(judgedFile), Fresh: o.fresh})
 	if err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ as they are within the budget, and take up to half of the evaluations.
 
 The folder --out gets net.frontier, which programs run by, a picture, and a state
 file. Interrupted with Ctrl-C or killed, the frontier so far is there and valid, and
-the same command goes on.
+the same command goes on. While it does, no other search can save to that folder.
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted and saved.`,
 		Example: `  tips search runs/quick-tips-1
@@ -134,7 +134,8 @@ func (o *searchOptions) run(cmd *cobra.Command, run string) error {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return failed(err)
 	}
-	// Two searches that save to one folder would lose each other's work.
+	// Two searches that save to one folder would lose each other's work. The folder is made
+	// and locked only now, so that a wrong RUN leaves none behind.
 	lock, err := folder.Lock(o.out)
 	if err != nil {
 		return failed(fmt.Errorf("search: %w", err))

@@ -266,15 +266,23 @@ func TestTIPSFavours(t *testing.T) {
 	if always.(Bounded).OwnSmallest() != n.Smallest() {
 		t.Error("its own smallest is another than the smallest that it trains")
 	}
-	// A plain one is the last, from the same base ratios.
-	mixed := newMethod(t, "tips", Config{Network: n, Options: Options{Plain: 1}})
-	uniform := newMethod(t, "tips", Config{Network: n, Options: Options{Factor: 1}})
-	got, even := plan(t, mixed, 0, 7, nil).Lessons, plan(t, uniform, 0, 7, nil).Lessons
-	if len(got) != 4 || got[1].Subnet != usual[1].Subnet || got[2].Subnet != usual[2].Subnet || got[3].Subnet != even[3].Subnet || got[3].Subnet == usual[3].Subnet {
-		t.Errorf("with one plain subnetwork: %v", got)
+	// Plain ones are the last, from the same base ratios.
+	even := plan(t, newMethod(t, "tips", Config{Network: n, Options: Options{Factor: 1}}), 0, 7, nil).Lessons
+	for plain := 1; plain <= 3; plain++ {
+		mixed := newMethod(t, "tips", Config{Network: n, Options: Options{Plain: plain}})
+		got := plan(t, mixed, 0, 7, nil).Lessons
+		for i := 1; i <= 3; i++ {
+			if want := map[bool]supernet.Subnet{false: usual[i].Subnet, true: even[i].Subnet}[i > 3-plain]; got[i].Subnet != want || usual[i].Subnet == even[i].Subnet {
+				t.Errorf("with %d plain subnetworks: %d is %v; want %v", plain, i, got[i].Subnet, want)
+			}
+		}
+		if mixed.(Bounded).OwnSmallest() != n.Smallest() {
+			t.Errorf("%d plain subnetworks may be the smallest, which is not said", plain)
+		}
 	}
-	if mixed.(Bounded).OwnSmallest() != n.Smallest() {
-		t.Error("a plain subnetwork may be the smallest, which is not said")
+	both := plan(t, newMethod(t, "tips", Config{Network: n, Options: Options{Plain: 2, Smallest: true}}), 0, 7, nil).Lessons
+	if len(both) != 4 || both[1].Subnet != n.Smallest() || both[2].Subnet != even[1].Subnet || both[3].Subnet != even[2].Subnet {
+		t.Errorf("the smallest and two plain ones: %v", both)
 	}
 	for name, favoured := range map[string]bool{
 		"stem": true, "head": true, "block2.project": true, "block2.expand": true, "block4.expand": true, "block14.project": true,
@@ -393,6 +401,7 @@ func TestNewRefuses(t *testing.T) {
 		{"tips", Config{Network: n, Options: Options{Plain: 4}}, "4 plain subnetworks; want 0 to the 3"},
 		{"tips", Config{Network: n, Options: Options{Plain: 3, Smallest: true}}, "3 plain subnetworks; want 0 to the 2"},
 		{"tips", Config{Network: n, Options: Options{Plain: -1}}, "-1 plain"},
+		{"tips", Config{Network: n, Options: Options{Plain: 3, Factor: 0.3}}, "factor 0.3"},
 		{"ofa", Config{Network: n}, "0 steps"},
 		{"joslim", Config{Network: n}, "0 steps"},
 		{"static", Config{Network: n, Options: Options{Subnet: network(t, "resnet18").Smallest()}}, "widths"},

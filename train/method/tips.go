@@ -42,18 +42,25 @@ func newTIPS(c Config) (Method, error) {
 	if o.Plain < 0 || o.Plain > drawn {
 		return nil, fmt.Errorf("%d plain subnetworks; want 0 to the %d that are drawn for a step", o.Plain, drawn)
 	}
+	boosted, err := sampling.Favoured(c.Network, favour)
+	if err != nil {
+		return nil, err
+	}
+	if o.Plain > 0 {
+		favour.Factor = 1
+	}
+	plain, err := sampling.Favoured(c.Network, favour)
+	if err != nil {
+		return nil, err
+	}
 	// Plain ones come last, and do not change what the others draw in a step.
 	for i := range drawn {
-		if i == drawn-o.Plain {
-			favour.Factor = 1
+		if i < drawn-o.Plain {
+			m.draw = append(m.draw, boosted)
+		} else {
+			m.draw = append(m.draw, plain)
 		}
-		s, err := sampling.Favoured(c.Network, favour)
-		if err != nil {
-			return nil, err
-		}
-		m.draw = append(m.draw, s)
 	}
-	// Whatever was drawn last has the least factor.
 	if m.smallest, err = sampling.FavouredSmallest(c.Network, favour); err != nil {
 		return nil, err
 	}
