@@ -55,7 +55,7 @@ func Draws(n *supernet.Network, o DrawsOptions) (Figure, error) {
 	}
 	d := draws{DrawsOptions: o, network: n, smallest: smallest, full: full, trunk: trunkGroups(n), inner: innerGroups(n)}
 	base := o.Recipe.Method
-	base = usual(train.MethodRecipe{Name: "tips", Loss: "paper", Factor: base.Factor, Together: base.Together, Highest: base.Highest, Smallest: base.Smallest, Plain: base.Plain, Analysis: base.Analysis})
+	base = usual(train.MethodRecipe{Name: "tips", Loss: "paper", Factor: base.Factor, Together: base.Together, Highest: base.Highest, Smallest: base.Smallest, Plain: base.Plain, Others: base.Others, Analysis: base.Analysis})
 	analysis, err := topology.Analyze(n, base.Analysis.Options())
 	if err != nil {
 		return Figure{}, err
@@ -73,14 +73,19 @@ func Draws(n *supernet.Network, o DrawsOptions) (Figure, error) {
 	if err != nil {
 		return Figure{}, err
 	}
-	d.favouring = len(favouring)
-	for _, m := range slices.Concat(favouring, drawing) {
+	for i, m := range slices.Concat(favouring, drawing) {
 		own, err := topology.Analyze(n, m.Analysis.Options())
-		if err == nil {
-			err = d.add(m, own)
-		}
 		if err != nil {
 			return Figure{}, err
+		}
+		if m.Others && len(own.FavouredGroups(n)) == len(n.Groups()) {
+			continue // there are no others
+		}
+		if err := d.add(m, own); err != nil {
+			return Figure{}, err
+		}
+		if i < len(favouring) {
+			d.favouring++
 		}
 	}
 	return d.figure(), nil
@@ -216,6 +221,7 @@ func variantsOf(base train.MethodRecipe, a *topology.Analysis) (favouring, drawi
 	}{{topology.ByMean, 0}, {topology.ByLength, nodes}, {topology.ByTotal, 0}} {
 		vary(func(m *train.MethodRecipe) { m.Analysis.Path, m.Analysis.PathNodes = string(path.rule), path.nodes })
 	}
+	vary(func(m *train.MethodRecipe) { m.Others = !m.Others })
 	split := len(list)
 	vary(func(m *train.MethodRecipe) { m.Together = !m.Together })
 	vary(func(m *train.MethodRecipe) {

@@ -25,7 +25,7 @@ func sortChannels(s *State) {
 
 // options are the method's, for a network.
 func (m MethodRecipe) options(n *supernet.Network) (method.Options, error) {
-	o := method.Options{Factor: m.Factor, Together: m.Together, Highest: m.Highest, Smallest: m.Smallest, Plain: m.Plain, WorstUp: m.WorstUp, Topology: m.Analysis.Options()}
+	o := method.Options{Factor: m.Factor, Together: m.Together, Highest: m.Highest, Smallest: m.Smallest, Plain: m.Plain, Others: m.Others, WorstUp: m.WorstUp, Topology: m.Analysis.Options()}
 	if m.Subnet == "" {
 		return o, nil
 	}

@@ -65,6 +65,7 @@ type MethodRecipe struct {
 	Highest  float64        `yaml:"highest" doc:"tips: the most that a base ratio is; 0 means 1; up to 1/factor important groups are always wider by the factor"`
 	Smallest bool           `yaml:"smallest" doc:"tips: train the smallest subnetwork in every step, in the place of one that is drawn"`
 	Plain    int            `yaml:"plain" doc:"tips: how many of the subnetworks drawn for a step favour no group, 0 to 3 or, beside smallest, 2"`
+	Others   bool           `yaml:"others" doc:"tips: favour the groups that are not important instead of those that are, to see whether it matters which"`
 	Analysis AnalysisRecipe `yaml:"analysis"`
 	WorstUp  bool           `yaml:"worst_up" doc:"attentive-nas: train the worst of the candidates instead of the best"`
 	Subnet   string         `yaml:"subnet" doc:"static: the subnetwork that is trained, written as in evaluate.subnets; empty for the full one"`

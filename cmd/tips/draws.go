@@ -17,11 +17,11 @@ func newDraws() *cobra.Command {
 		Long: `Not a figure of the paper: which subnetworks each training method draws, without
 training any. The steps of tips, us-nets, ds-net, ofa (its last phase) and alphanet are
 planned as 'tips train' would plan them, and so are those of variants of tips: other
-factors, other rules for the important path, one ratio for a whole subnetwork, lower
-ratios, the smallest subnetwork in every step, one of three that favours no group. Shown
-are the MACs of what is drawn, how much of it is within budgets, and how wide important
-groups, others, residual trunks and the middles of blocks are on average. Of joslim and
-attentive-nas this depends on losses, so they are left out.
+factors, other rules for the important path, the groups off it favoured, one ratio for a
+whole subnetwork, lower ratios, the smallest subnetwork in every step, one of three that
+favours no group. Shown are the MACs of what is drawn, how much of it is within budgets,
+and how wide important groups, others, residual trunks and the middles of blocks are on
+average. Of joslim and attentive-nas this depends on losses, so they are left out.
 
 RECIPE is a name of 'tips train --list', or the path of a YAML file; it has the network,
 the seed, and settings of tips that all variants start from.`,

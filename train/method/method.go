@@ -163,6 +163,7 @@ type Options struct {
 	Highest  float64          // the most that a base ratio is; 0 means 1
 	Smallest bool             // the network's smallest subnetwork in the place of one that is drawn
 	Plain    int              // how many of the subnetworks drawn for a step favour no group
+	Others   bool             // favour the groups that are not important instead: a control
 
 	// AttentiveNAS: train the worst of the candidates instead of the best.
 	WorstUp bool

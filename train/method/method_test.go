@@ -280,6 +280,28 @@ func TestTIPSFavours(t *testing.T) {
 			t.Errorf("%d plain subnetworks may be the smallest, which is not said", plain)
 		}
 	}
+	// The control boosts what is not important, by as much, from the same base ratios.
+	analysis, err := topology.Analyze(n, topology.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	important := analysis.FavouredGroups(n)
+	control := plan(t, newMethod(t, "tips", Config{Network: n, Options: Options{Others: true}}), 0, 7, nil).Lessons
+	wider := 0
+	for i := 1; i <= 3; i++ {
+		plain, got := widths(t, n, even[i].Subnet), widths(t, n, control[i].Subnet)
+		for g := range n.Groups() {
+			if got[g] < plain[g] || slices.Contains(important, g) && got[g] != plain[g] {
+				t.Errorf("others favoured: group %d has width %d, without favour %d", g, got[g], plain[g])
+			}
+			if got[g] > plain[g] {
+				wider++
+			}
+		}
+	}
+	if others := 3 * (len(n.Groups()) - len(important)); wider < others*3/4 { // some were full already
+		t.Errorf("others favoured: %d of %d are wider", wider, others)
+	}
 	both := plan(t, newMethod(t, "tips", Config{Network: n, Options: Options{Plain: 2, Smallest: true}}), 0, 7, nil).Lessons
 	if len(both) != 4 || both[1].Subnet != n.Smallest() || both[2].Subnet != even[1].Subnet || both[3].Subnet != even[2].Subnet {
 		t.Errorf("the smallest and two plain ones: %v", both)
@@ -402,6 +424,7 @@ func TestNewRefuses(t *testing.T) {
 		{"tips", Config{Network: n, Options: Options{Plain: 3, Smallest: true}}, "3 plain subnetworks; want 0 to the 2"},
 		{"tips", Config{Network: n, Options: Options{Plain: -1}}, "-1 plain"},
 		{"tips", Config{Network: n, Options: Options{Plain: 3, Factor: 0.3}}, "factor 0.3"},
+		{"tips", Config{Network: network(t, "mobilenet_v2"), Options: Options{Others: true, Topology: topology.Options{Rule: topology.ByTotal}}}, "no others"},
 		{"ofa", Config{Network: n}, "0 steps"},
 		{"joslim", Config{Network: n}, "0 steps"},
 		{"static", Config{Network: n, Options: Options{Subnet: network(t, "resnet18").Smallest()}}, "widths"},

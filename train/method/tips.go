@@ -28,8 +28,14 @@ func newTIPS(c Config) (Method, error) {
 	if err != nil {
 		return nil, err
 	}
+	groups := analysis.FavouredGroups(c.Network)
+	if o.Others {
+		if groups = others(c.Network, groups); len(groups) == 0 {
+			return nil, fmt.Errorf("all width groups are important; there are no others to favour")
+		}
+	}
 	favour := sampling.Favour{
-		Groups:   analysis.FavouredGroups(c.Network),
+		Groups:   groups,
 		Factor:   o.Factor,
 		Together: o.Together,
 		Highest:  o.Highest,
@@ -68,6 +74,17 @@ func newTIPS(c Config) (Method, error) {
 		m.smallest = c.Network.Smallest()
 	}
 	return m, nil
+}
+
+// others are the groups that are not among some.
+func others(n *supernet.Network, some []int) []int {
+	var list []int
+	for g := range n.Groups() {
+		if !slices.Contains(some, g) {
+			list = append(list, g)
+		}
+	}
+	return list
 }
 
 // OwnSmallest is the smallest subnetwork that is ever trained.
