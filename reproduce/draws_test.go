@@ -63,7 +63,7 @@ func TestDraws(t *testing.T) {
 		}
 		names = append(names, row[0])
 	}
-	want := "tips; us-nets; ds-net; ofa; alphanet; tips, factor 1; tips, factor 1.25; tips, factor 2; tips, path of 45 nodes; tips, path total; tips, others; tips, together; tips, up to 0.667; tips, smallest; tips, 1 plain"
+	want := "tips; us-nets; ds-net; ofa; alphanet; tips, factor 1; tips, factor 1.25; tips, factor 2; tips, path of 45 nodes; tips, path total; tips, others favoured; tips, together; tips, up to 0.667; tips, smallest; tips, 1 plain"
 	if got := strings.Join(names, "; "); got != want {
 		t.Errorf("lines are %s; want %s", got, want)
 	}

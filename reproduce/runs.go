@@ -196,7 +196,7 @@ func methodLabel(m train.MethodRecipe) string {
 		{m.Highest != 0, fmt.Sprintf("up to %.3g", m.Highest)},
 		{m.Smallest, "smallest"},
 		{m.Plain != 0, fmt.Sprintf("%d plain", m.Plain)},
-		{m.Others, "others"},
+		{m.Others, "others favoured"},
 		{m.Analysis.Path != "", "path " + m.Analysis.Path},
 		{m.Analysis.PathNodes != 0, fmt.Sprintf("path of %d nodes", m.Analysis.PathNodes)},
 		{m.Analysis.Subnets != 0, fmt.Sprintf("analysis of %d", m.Analysis.Subnets)},

@@ -155,11 +155,7 @@ func TestTable1(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "testdata/table1.csv", csvOf(t, f))
-	golden(t, "testdata/table1.txt", textOf(f))
-	if f.Name != "table1-synthetic-resnet_small" {
-		t.Errorf("it is called %s", f.Name)
-	}
+	goldenFigure(t, f, "table1")
 	if want := 2*(3+2) + 2*(3+1); progress[len(progress)-2] != want || progress[len(progress)-1] != want {
 		t.Errorf("%v of %v judged; want %d", progress[len(progress)-2], progress[len(progress)-1], want)
 	}
@@ -378,6 +374,16 @@ func FuzzTested(f *testing.F) {
 			}
 		}
 	})
+}
+
+// goldenFigure compares what a figure of made-up runs says with two files, and its name.
+func goldenFigure(t *testing.T, f Figure, kind string) {
+	t.Helper()
+	golden(t, "testdata/"+kind+".csv", csvOf(t, f))
+	golden(t, "testdata/"+kind+".txt", textOf(f))
+	if want := kind + "-synthetic-resnet_small"; f.Name != want {
+		t.Errorf("it is called %s; want %s", f.Name, want)
+	}
 }
 
 // golden compares a text with a file, or writes it where TIPS_UPDATE is set.

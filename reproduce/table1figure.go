@@ -466,12 +466,26 @@ func (t *table1) areaLead(a, b *table1Method) string {
 	return l.text()
 }
 
-// areas says how far areas lie apart by chance.
+// areas says how far areas lie apart by chance, and which leads of tips are more than that.
 func (t *table1) areas() string {
 	if t.areaNoise.freedom == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" Areas of runs of one method deviate by %.1f points.", t.areaNoise.deviation)
+	text := fmt.Sprintf(" Areas of runs of one method deviate by %.1f points (%s of freedom).", t.areaNoise.deviation, plural(t.areaNoise.freedom, "degree"))
+	ours := t.find("tips")
+	if ours == nil {
+		return text
+	}
+	var clear []string
+	for _, m := range t.methods {
+		if l := t.areaNoise.lead(ours.area, m.area); m != ours && l.clear() {
+			clear = append(clear, fmt.Sprintf("%s by %+.1f (%.1f)", m.name, l.points, l.chance))
+		}
+	}
+	if len(clear) > 0 {
+		text += " More than chance (95 %, in brackets) lies between tips and " + strings.Join(clear, ", ") + "."
+	}
+	return text
 }
 
 // chosen says how much of its budget a choice takes: what is best within 50 M and has 30

@@ -55,11 +55,7 @@ func TestWidths(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "testdata/widths.csv", csvOf(t, f))
-	golden(t, "testdata/widths.txt", textOf(f))
-	if f.Name != "widths-synthetic-resnet_small" {
-		t.Errorf("it is called %s", f.Name)
-	}
+	goldenFigure(t, f, "widths")
 	if want := 3 * 3 * 3; len(progress) != 2*want || progress[len(progress)-2] != want || progress[len(progress)-1] != want {
 		t.Errorf("progress %v; want up to %d", progress, want)
 	}

@@ -52,7 +52,7 @@ func newTIPS(c Config) (Method, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Plain > 0 {
+	if o.Plain > 0 { // what is drawn without favour is narrower, so its smallest counts below
 		favour.Factor = 1
 	}
 	plain, err := sampling.Favoured(c.Network, favour)
