@@ -186,7 +186,8 @@ const muchFewer = 0.75
 
 // fig4bFindings say when TIPS reaches what other methods end with.
 func fig4bFindings(curves []*curve) []Finding {
-	at := slices.IndexFunc(curves, func(c *curve) bool { return c.name == "tips" })
+	name := tipsAmong(texts(len(curves), func(i int) string { return curves[i].name }))
+	at := slices.IndexFunc(curves, func(c *curve) bool { return c.name == name })
 	if at < 0 {
 		return nil
 	}
@@ -205,10 +206,10 @@ func fig4bFindings(curves []*curve) []Finding {
 		needs, _ := c.reach(target)
 		f := Finding{Claim: "TIPS needs much fewer epochs " + claims[c.name]}
 		if epoch, reached := ours.reach(target); reached {
-			f.Measured = fmt.Sprintf("a loss of %.3f takes %s %s and TIPS %d: %.2f times as many", target, c.name, plural(needs, "epoch"), epoch, float64(epoch)/float64(needs))
+			f.Measured = aboutTIPS(name) + fmt.Sprintf("a loss of %.3f takes %s %s and TIPS %d: %.2f times as many", target, c.name, plural(needs, "epoch"), epoch, float64(epoch)/float64(needs))
 			f.Holds = float64(epoch) <= muchFewer*float64(needs)
 		} else {
-			f.Measured = fmt.Sprintf("a loss of %.3f takes %s %s, and TIPS does not reach it: %.3f after %d", target, c.name, plural(needs, "epoch"), ours.sought[len(ours.sought)-1], ours.epochs[len(ours.epochs)-1])
+			f.Measured = aboutTIPS(name) + fmt.Sprintf("a loss of %.3f takes %s %s, and TIPS does not reach it: %.3f after %d", target, c.name, plural(needs, "epoch"), ours.sought[len(ours.sought)-1], ours.epochs[len(ours.epochs)-1])
 		}
 		list = append(list, f)
 	}

@@ -309,9 +309,10 @@ func frontierFigure(runs []*methodRun, levels []int64, candidates int, o Methods
 		}
 		f.Chart.Series = append(f.Chart.Series, s)
 	}
-	if tips := means["tips"]; tips != nil {
+	ours := tipsAmong(methods)
+	if tips := means[ours]; tips != nil {
 		for _, m := range methods {
-			if m == "tips" {
+			if m == ours {
 				continue
 			}
 			ahead := 0
@@ -322,7 +323,7 @@ func frontierFigure(runs []*methodRun, levels []int64, candidates int, o Methods
 			}
 			f.Findings = append(f.Findings, Finding{
 				Claim:    fmt.Sprintf("TIPS is ahead of %s at every budget", m),
-				Measured: fmt.Sprintf("ahead at %d of %d budgets; smallest %.2f %% against %.2f %%, full %.2f %% against %.2f %%", ahead, len(levels), tips[0], means[m][0], tips[len(tips)-1], means[m][len(tips)-1]),
+				Measured: aboutTIPS(ours) + fmt.Sprintf("ahead at %d of %d budgets; smallest %.2f %% against %.2f %%, full %.2f %% against %.2f %%", ahead, len(levels), tips[0], means[m][0], tips[len(tips)-1], means[m][len(tips)-1]),
 				Holds:    ahead == len(levels),
 			})
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/stat"
@@ -183,7 +184,32 @@ func alike(a, b *run) error {
 // method is how a run is labelled.
 func (r *run) method() string { return methodLabel(r.recipe.Method) }
 
-// methodLabel names a method, and what is not as usual with it.
+// Labels of TIPS: as published, and as recipes have it that say nothing else.
+const (
+	published = "tips"
+	byDefault = published + ", smallest"
+)
+
+// tipsAmong is the label, among those of methods, that the paper's claims are held
+// against: TIPS as published, or else by default. It is empty where neither is there.
+func tipsAmong(labels []string) string {
+	for _, label := range []string{published, byDefault} {
+		if slices.Contains(labels, label) {
+			return label
+		}
+	}
+	return ""
+}
+
+// aboutTIPS begins what was measured of TIPS, if it is not as published.
+func aboutTIPS(label string) string {
+	if label == published {
+		return ""
+	}
+	return label + ": "
+}
+
+// methodLabel names a method, and what is not as published with it.
 func methodLabel(m train.MethodRecipe) string {
 	label := m.Name
 	for _, part := range []struct {
@@ -194,7 +220,7 @@ func methodLabel(m train.MethodRecipe) string {
 		{m.Factor != 0, fmt.Sprintf("factor %v", m.Factor)},
 		{m.Together, "together"},
 		{m.Highest != 0, fmt.Sprintf("up to %.3g", m.Highest)},
-		{m.Smallest, "smallest"},
+		{m.Smallest && m.Name == published, "smallest"}, // the others have no such choice
 		{m.Plain != 0, fmt.Sprintf("%d plain", m.Plain)},
 		{m.Others, "others favoured"},
 		{m.Analysis.Path != "", "path " + m.Analysis.Path},

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tips/frontier"
+	"tips/plot"
 	"tips/supernet"
 	"tips/supernet/zoo"
 	"tips/train"
@@ -168,6 +169,9 @@ func TestTable1(t *testing.T) {
 	}
 	if len(f.Chart.Series) != 3 || len(f.Chart.Series[0].X) != 3 || f.Chart.Series[0].Y[2] != 83 || math.Abs(f.Chart.Series[0].Deviation[2]-math.Sqrt2) > 1e-9 {
 		t.Errorf("drawn is %+v", f.Chart.Series)
+	}
+	if sheet := f.Picture.(plot.Sheet); len(sheet) != 2 || len(sheet[1].Series) != 3 {
+		t.Errorf("drawn are %d charts: %+v", len(sheet), sheet)
 	}
 
 	// Kept without weights they give the same table, and can be kept again.
@@ -348,6 +352,7 @@ func TestTable1Findings(t *testing.T) {
 		"behind at one budget:", table(0.2, "tips", tips, "ds-net", []float64{64, 59, 59, 59, 59, 59}),
 		"more than the paper's:", table(0.2, "tips", []float64{70, 70, 70, 70, 70, 70}, "us-nets", []float64{60, 60, 60, 60, 60, 60}),
 		"open, and less than the paper's:", table(1, "tips", []float64{60, 60, 60, 60, 60, 60}, "joslim", []float64{60.5, 60, 59, 59, 59, 59}),
+		"by default, and not as published:", table(0.2, byDefault, tips, "us-nets", []float64{59, 59, 59, 59, 59, 59}),
 		"the other way round:", table(0.2, "tips", []float64{58, 58, 58, 58, 58, 58}, "us-nets", []float64{62, 62, 62, 62, 62, 62}),
 	}, "\n"))
 }

@@ -69,6 +69,7 @@ func table1Figure(runs []*table1Run, budgets []int64, paper paperTable) Figure {
 		}
 	}
 	f.Rows = append(f.Rows, t.paperRows(len(f.Header))...)
+	f.Picture = plot.Sheet{f.Chart, t.frontiers()}
 	f.Findings, f.Remarks = t.findings(), t.remarks()
 	return f
 }
@@ -183,6 +184,11 @@ func (t *table1) find(name string) *table1Method {
 	return t.methods[i]
 }
 
+// tips is the method that the paper's claims are held against; nil where it is not there.
+func (t *table1) tips() *table1Method {
+	return t.find(tipsAmong(texts(len(t.methods), func(i int) string { return t.methods[i].name })))
+}
+
 // lines are the table for people: ours, the paper's, by how much TIPS leads, and what
 // held-out images say.
 func (t *table1) lines() [][]string {
@@ -223,7 +229,7 @@ func (t *table1) lines() [][]string {
 			}), "")
 		}
 	}
-	if ours := t.find("tips"); ours != nil {
+	if ours := t.tips(); ours != nil {
 		t.leads(ours, line)
 	}
 	line("", nil, "")
@@ -231,10 +237,10 @@ func (t *table1) lines() [][]string {
 	for _, m := range t.methods {
 		line(m.label(), texts(len(m.held), func(i int) string { return m.held[i].text() }), m.area.text())
 	}
-	if ours := t.find("tips"); ours != nil {
+	if ours := t.tips(); ours != nil {
 		for _, m := range t.methods {
 			if m != ours {
-				line("tips − "+m.name, nil, t.areaLead(ours, m))
+				line(ours.name+" − "+m.name, nil, t.areaLead(ours, m))
 			}
 		}
 	}
@@ -251,7 +257,7 @@ func (t *table1) leads(ours *table1Method, line func(name string, cells []string
 		if len(t.common) > 0 {
 			mean = t.noise.lead(ours.mean, m.mean).text()
 		}
-		line("tips − "+m.name, texts(len(m.at), func(i int) string {
+		line(ours.name+" − "+m.name, texts(len(m.at), func(i int) string {
 			if ours.at[i].runs == 0 || m.at[i].runs == 0 {
 				return "-"
 			}
@@ -302,7 +308,7 @@ func (t *table1) paperLead(method string) (points float64, has bool) {
 // findings are what the paper claims: that TIPS leads, and how the others stand.
 func (t *table1) findings() []Finding {
 	var list []Finding
-	if ours := t.find("tips"); ours != nil {
+	if ours := t.tips(); ours != nil {
 		for _, m := range t.methods {
 			table, where := t.paper, ""
 			if m.name == "ofa" && t.oneShot() {
@@ -344,7 +350,7 @@ func (t *table1) leadFinding(ours, m *table1Method) (f Finding, compared bool) {
 	f.Holds = l.clear() && least > 0
 	// Behind at a budget, and not by more than chance makes of the mean, refutes nothing.
 	f.Open = !f.Holds && !(l.clear() && l.points < 0) && least > -l.chance
-	f.Measured = fmt.Sprintf("ahead by %s points in the mean over budgets, by %+.1f to %+.1f at each; %s", l.text(), least, most, l.about())
+	f.Measured = aboutTIPS(ours.name) + fmt.Sprintf("ahead by %s points in the mean over budgets, by %+.1f to %+.1f at each; %s", l.text(), least, most, l.about())
 	if paper, has := t.paperLead(m.name); has && !math.IsInf(l.chance, 0) {
 		beside := "one as large as the paper's, %+.1f, is possible"
 		switch {
@@ -369,6 +375,9 @@ func (t *table1) order() (f Finding, compared bool) {
 	var rows []row
 	for _, r := range t.paper.rows {
 		m := t.find(r.method)
+		if r.method == published {
+			m = t.tips()
+		}
 		if mean, has := t.paperMean(&r); has && m != nil {
 			rows = append(rows, row{r.name, mean, m.mean})
 		}
@@ -472,7 +481,7 @@ func (t *table1) areas() string {
 		return ""
 	}
 	text := fmt.Sprintf(" Areas of runs of one method deviate by %.1f points (%s of freedom).", t.areaNoise.deviation, plural(t.areaNoise.freedom, "degree"))
-	ours := t.find("tips")
+	ours := t.tips()
 	if ours == nil {
 		return text
 	}
@@ -483,7 +492,7 @@ func (t *table1) areas() string {
 		}
 	}
 	if len(clear) > 0 {
-		text += " More than chance (95 %, in brackets) lies between tips and " + strings.Join(clear, ", ") + "."
+		text += " More than chance (95 %, in brackets) lies between " + ours.name + " and " + strings.Join(clear, ", ") + "."
 	}
 	return text
 }

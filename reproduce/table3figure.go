@@ -147,9 +147,9 @@ func (r *table3Run) rows() (rows [][]string) {
 
 func table3Findings(methods []*table3Method) []Finding {
 	var list []Finding
-	ours := methods[0]
+	ours, name := methods[0], tipsAmong(texts(len(methods), func(i int) string { return methods[i].name }))
 	for _, m := range methods {
-		if m.name == "tips" {
+		if m.name == name {
 			ours = m
 		}
 	}
@@ -170,7 +170,7 @@ func table3Findings(methods []*table3Method) []Finding {
 			ours.name, ours.accuracy[0], short(ours.latency[0]), ours.accuracy[last], short(ours.latency[last]), rising, plural(steps, "step")),
 		Holds: rising == steps && steps > 0,
 	})
-	if ours.name != "tips" {
+	if ours.name != name {
 		return list
 	}
 	for _, m := range methods {
@@ -188,7 +188,7 @@ func table3Findings(methods []*table3Method) []Finding {
 		}
 		list = append(list, Finding{
 			Claim: "given a similar latency TIPS is more accurate than Joslim: by 1.1 % at about 300 ms",
-			Measured: fmt.Sprintf("more accurate than %s within %d of %s, by %+.1f %% on average; a difference has an error of about %.1f",
+			Measured: aboutTIPS(name) + fmt.Sprintf("more accurate than %s within %d of %s, by %+.1f %% on average; a difference has an error of about %.1f",
 				m.name, ahead, plural(len(m.accuracy), "latency budget"), lead, uncertain),
 			Holds: ahead == len(m.accuracy),
 		})

@@ -20,8 +20,9 @@ import (
 	"tips/train/method"
 )
 
-// recipeVersion rises when recipes of the old form would be read wrongly.
-const recipeVersion = 1
+// recipeVersion rises when recipes of the old form would be read wrongly. Those of
+// version 1, which mean method.smallest: false where they say nothing, are still read.
+const recipeVersion = 2
 
 // maxRecipeBytes bounds what a recipe may hold; the longest of ours has a
 // thirtieth of it.
@@ -30,7 +31,7 @@ const maxRecipeBytes = 64 << 10
 // Recipe is all that a run of training depends on. The doc tags are the reference
 // that users read.
 type Recipe struct {
-	Version int    `yaml:"version" need:"yes" doc:"of this form of file; 1"`
+	Version int    `yaml:"version" need:"yes" doc:"of this form of file; 2"`
 	Name    string `yaml:"name" need:"yes" doc:"what the run is called"`
 	About   string `yaml:"about,omitempty" doc:"a line for lists"`
 
@@ -63,7 +64,7 @@ type MethodRecipe struct {
 	Factor   float64        `yaml:"factor" doc:"tips: how much wider important groups are drawn; 0 means 1.5, 1 favours none"`
 	Together bool           `yaml:"together" doc:"tips: one base ratio for a whole subnetwork instead of one for every width group"`
 	Highest  float64        `yaml:"highest" doc:"tips: the most that a base ratio is; 0 means 1; up to 1/factor important groups are always wider by the factor"`
-	Smallest bool           `yaml:"smallest" doc:"tips: train the smallest subnetwork in every step, in the place of one that is drawn"`
+	Smallest bool           `yaml:"smallest" doc:"tips: train the smallest subnetwork in every step, in the place of one that is drawn; false is the method as published"`
 	Plain    int            `yaml:"plain" doc:"tips: how many of the subnetworks drawn for a step favour no group, 0 to 3 or, beside smallest, 2"`
 	Others   bool           `yaml:"others" doc:"tips: favour the groups that are not important instead of those that are, to see whether it matters which"`
 	Analysis AnalysisRecipe `yaml:"analysis"`
@@ -129,7 +130,7 @@ type MetricsRecipe struct {
 func defaultRecipe() Recipe {
 	return Recipe{
 		Seed: 1, Batch: 128,
-		Method:     MethodRecipe{Name: "tips", Loss: string(method.Paper)},
+		Method:     MethodRecipe{Name: "tips", Loss: string(method.Paper), Smallest: true}, // docs/cifar100.md has the reason
 		SGD:        SGDRecipe{Momentum: 0.9, DecayNorm: true, DecayBias: true},
 		Schedule:   ScheduleRecipe{Decay: CosineDecay, Drops: []int{}, DropBy: 0.1},
 		Evaluate:   EvaluateRecipe{Every: 1, Subnets: []string{"full", "0.75", "0.5", "smallest"}, Set: "test", Weights: "trained", Calibration: 2048, Batch: 256},
@@ -178,13 +179,18 @@ func ReadRecipe(from io.Reader) (*Recipe, error) {
 	if header.Version == nil {
 		return nil, fmt.Errorf("version is missing; want version: %d", recipeVersion)
 	}
-	if *header.Version != recipeVersion {
-		return nil, fmt.Errorf("%w %d; this program reads version %d", ErrVersion, *header.Version, recipeVersion)
-	}
 	r := defaultRecipe()
+	switch *header.Version {
+	case recipeVersion:
+	case 1:
+		r.Method.Smallest = false
+	default:
+		return nil, fmt.Errorf("%w %d; this program reads versions 1 to %d", ErrVersion, *header.Version, recipeVersion)
+	}
 	if err := decode(text, &r); err != nil {
 		return nil, err
 	}
+	r.Version = recipeVersion
 	return &r, r.Validate()
 }
 

@@ -100,7 +100,7 @@ func TestPaperRecipes(t *testing.T) {
 		}
 		if r.Network != c.network || r.Epochs != c.epochs || r.Batch != c.batch || r.SGD.Rate != c.rate ||
 			r.SGD.Momentum != 0.9 || r.SGD.Nesterov || r.Schedule.Decay != CosineDecay || r.Schedule.Warmup != 0 ||
-			r.Method.Name != "tips" || r.Method.Loss != "paper" || r.Smoothing != 0 {
+			r.Method.Name != "tips" || r.Method.Loss != "paper" || r.Method.Smallest || r.Smoothing != 0 {
 			t.Errorf("%s: %+v", c.name, r)
 		}
 		n, err := r.OpenNetwork()
@@ -113,7 +113,7 @@ func TestPaperRecipes(t *testing.T) {
 	}
 }
 
-const goodRecipe = `version: 1
+const goodRecipe = `version: 2
 name: x
 network: resnet_small
 data: synthetic
@@ -128,7 +128,7 @@ func TestBadRecipes(t *testing.T) {
 	}
 	for _, c := range []struct{ text, want string }{
 		{"", "version is missing"},
-		{"version: 2\nnovelty: 1\n", "unknown version 2; this program reads version 1"},
+		{"version: 3\nnovelty: 1\n", "unknown version 3; this program reads versions 1 to 2"},
 		{"version: one\n", `line 1, column 10: "one"; want a whole number`},
 		{goodRecipe + "speed: 3\n", `line 8, column 1: unknown key "speed"; want one of version, name`},
 		{goodRecipe + "  speed: 3\n", `line 8, column 3: unknown key "speed"; want one of rate, momentum`},
@@ -151,7 +151,7 @@ func TestBadRecipes(t *testing.T) {
 		{goodRecipe + "augment: {pads: 1}\n", `unknown key "pads"; want one of pad, flip`},
 		{strings.Replace(goodRecipe, "0.1", ".inf", 1), "sgd.rate: +Inf; want a number above 0"},
 		{strings.Replace(goodRecipe, "name: x", "name: x/y", 1), "name: x/y; want"},
-		{goodRecipe + "---\nversion: 1\n", "goes on after its end"},
+		{goodRecipe + "---\nversion: 2\n", "goes on after its end"},
 		{goodRecipe + "about: [\n", "line "},
 		{"- version\n", ""},
 		{strings.Repeat("#", maxRecipeBytes+1), "more than 65536 bytes"},
@@ -160,6 +160,29 @@ func TestBadRecipes(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v; want one line with %q", c.text[:min(len(c.text), 200)], err, c.want)
 		}
+	}
+}
+
+// TestVersions: what a recipe of version 1 leaves unsaid means what it meant.
+func TestVersions(t *testing.T) {
+	old := strings.Replace(goodRecipe, "version: 2", "version: 1", 1)
+	for _, c := range []struct {
+		text     string
+		smallest bool
+	}{
+		{goodRecipe, true},
+		{goodRecipe + "method:\n  smallest: false\n", false},
+		{old, false},
+		{old + "method:\n  smallest: true\n", true},
+	} {
+		r, err := ReadRecipe(strings.NewReader(c.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Method.Smallest != c.smallest || r.Version != recipeVersion {
+			t.Errorf("%s: version %d, smallest %v; want %d and %v", c.text, r.Version, r.Method.Smallest, recipeVersion, c.smallest)
+		}
+		wantRoundTrip(t, r)
 	}
 }
 
