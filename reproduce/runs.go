@@ -211,6 +211,7 @@ func aboutTIPS(label string) string {
 
 // methodLabel names a method, and what is not as published with it.
 func methodLabel(m train.MethodRecipe) string {
+	m = m.Own()
 	label := m.Name
 	for _, part := range []struct {
 		unusual bool
@@ -220,7 +221,7 @@ func methodLabel(m train.MethodRecipe) string {
 		{m.Factor != 0, fmt.Sprintf("factor %v", m.Factor)},
 		{m.Together, "together"},
 		{m.Highest != 0, fmt.Sprintf("up to %.3g", m.Highest)},
-		{m.Smallest && m.Name == published, "smallest"}, // the others have no such choice
+		{m.Smallest, "smallest"},
 		{m.Plain != 0, fmt.Sprintf("%d plain", m.Plain)},
 		{m.Others, "others favoured"},
 		{m.Analysis.Path != "", "path " + m.Analysis.Path},

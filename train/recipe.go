@@ -334,8 +334,23 @@ func (r *Recipe) subnets(n *supernet.Network) ([]supernet.Subnet, error) {
 	return list, nil
 }
 
+// Own is a method's recipe without settings of other methods, which change nothing.
+func (m MethodRecipe) Own() MethodRecipe {
+	own := MethodRecipe{Name: m.Name, Loss: m.Loss}
+	switch m.Name {
+	case "tips":
+		own = m
+		own.WorstUp, own.Subnet = false, ""
+	case "attentive-nas":
+		own.WorstUp = m.WorstUp
+	case "static":
+		own.Subnet = m.Subnet
+	}
+	return own
+}
+
 // essence is the recipe without what changes no result: where the data lies, how
-// often a run saves itself, how many threads it has.
+// often a run saves itself, how many threads it has, settings of other methods.
 func (r *Recipe) essence() map[string]string {
 	c := *r
 	c.About, c.Name = "", ""
@@ -344,6 +359,7 @@ func (r *Recipe) essence() map[string]string {
 		c.Data = r.Data // there is no folder after the colon, but what to make
 	}
 	c.Checkpoint, c.Metrics, c.Threads = CheckpointRecipe{}, MetricsRecipe{}, 0
+	c.Method = c.Method.Own()
 	return flatten(&c)
 }
 

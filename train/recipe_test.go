@@ -229,6 +229,18 @@ func TestDifference(t *testing.T) {
 			t.Errorf("%s: %s", same, d)
 		}
 	}
+	// A setting counts with the method that has it.
+	for setting, name := range map[string]string{
+		"method.smallest=false": "tips", "method.factor=2": "tips", "method.analysis.subnets=3": "tips",
+		"method.worst_up=true": "attentive-nas", "method.subnet=smallest": "static",
+	} {
+		if d := synthetic(t, "method.name="+name).difference(synthetic(t, "method.name="+name, setting)); d == "" {
+			t.Errorf("%s: %s makes no difference", name, setting)
+		}
+		if d := synthetic(t, "method.name=us-nets").difference(synthetic(t, "method.name=us-nets", setting)); d != "" {
+			t.Errorf("us-nets, which has no %s: %s", setting, d)
+		}
+	}
 	for change, want := range map[string]string{
 		"sgd.rate=0.2": "sgd.rate is 0.2 there and 0.05 here", "seed=5": "seed is 5 there and 1 here", "augment.pad=1": "augment.",
 		"data=synthetic:seed=3": "data is synthetic:seed=3 there", "method.name=static": "method.name",
