@@ -15,7 +15,7 @@ import (
 )
 
 const tinyRecipe = `
-version: 1
+version: 2
 name: tiny
 network: "mlp:depth=3,width=24,inputs=64,classes=4,divisor=8"
 data: "synthetic:train=96,test=32,size=8,channels=1,classes=4"

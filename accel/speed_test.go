@@ -239,7 +239,7 @@ func TestEpoch(t *testing.T) {
 	}
 	defer d.Close()
 	r, err := train.ReadRecipe(strings.NewReader(`
-version: 1
+version: 2
 name: epoch
 network: "` + reference + `"
 data: "synthetic:train=50000,test=10000,size=32,channels=3,classes=100"

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"tips/dataset"
 	"tips/plot"
@@ -312,8 +313,8 @@ func frontierFigure(runs []*methodRun, levels []int64, candidates int, o Methods
 	ours := tipsAmong(methods)
 	if tips := means[ours]; tips != nil {
 		for _, m := range methods {
-			if m == ours {
-				continue
+			if m == published || strings.HasPrefix(m, published+", ") {
+				continue // what the paper claims is about other methods
 			}
 			ahead := 0
 			for i := range levels {

@@ -33,6 +33,9 @@ type Table1Options struct {
 	Progress func(done, total int) // in subnetworks to be judged; may be nil
 }
 
+// paperEpochs is how long the paper trains on CIFAR-100.
+const paperEpochs = 200
+
 // paperTable1 is what the paper reports for CIFAR-100, mean and deviation of three
 // runs: the upper parts of Tables 1 and 2, with the deviations of its appendix.
 var paperTable1 = []paperTable{

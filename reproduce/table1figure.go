@@ -360,6 +360,9 @@ func (t *table1) leadFinding(ours, m *table1Method) (f Finding, compared bool) {
 			beside = "that is more than the paper's, %+.1f"
 		}
 		f.Measured += fmt.Sprintf("; "+beside, paper)
+		if epochs := ours.runs[0].recipe.Epochs; epochs != paperEpochs {
+			f.Measured += fmt.Sprintf(" after %s (the paper: %d)", plural(epochs, "epoch"), paperEpochs)
+		}
 	}
 	return f, true
 }
@@ -416,7 +419,7 @@ func (t *table1) remarks() []string {
 	}
 	trained := fmt.Sprintf("Trained: %s; %s, batch %d.", strings.Join(parts, ", "), plural(r.recipe.Epochs, "epoch"), r.recipe.Batch)
 	if len(t.paper.rows) > 0 {
-		trained += " The paper: 200 epochs, batch 256, three runs each."
+		trained += fmt.Sprintf(" The paper: %d epochs, batch 256, three runs each.", paperEpochs)
 	}
 	list := []string{trained, fmt.Sprintf("Subnetworks: of each run's frontier the most accurate within the budget by %s held-out images. Accuracy: by %d test images, which chose nothing; batch norm re-estimated for each on training images.",
 		t.heldOut(), r.smallest.tested.Images),

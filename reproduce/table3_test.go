@@ -22,7 +22,7 @@ import (
 // made-up accuracies.
 func searched(t *testing.T, dir, method string, seed, points int) string {
 	t.Helper()
-	r, err := train.ReadRecipe(strings.NewReader(fmt.Sprintf(`version: 1
+	r, err := train.ReadRecipe(strings.NewReader(fmt.Sprintf(`version: 2
 name: test
 network: resnet_small:data=fashion-mnist,size=16,divisor=2
 data: synthetic:train=64,test=32
@@ -227,7 +227,7 @@ func TestTable3Methods(t *testing.T) {
 		"rows":          {func(o *Table3Options) { o.Rows = 1 }, "--rows 1", true},
 		"repeats":       {func(o *Table3Options) { o.Repeats = 0 }, "--repeats 0", true},
 		"two frontiers": {func(o *Table3Options) { o.Frontier = "x" }, "several were named", true},
-		"twice":         {func(o *Table3Options) { o.Runs = []string{runs[0], runs[0]} }, "both of tips with seed 1", false},
+		"twice":         {func(o *Table3Options) { o.Runs = []string{runs[0], runs[0]} }, "both of tips, smallest with seed 1", false},
 		"nowhere":       {func(o *Table3Options) { o.Runs = []string{filepath.Join(dir, "nowhere")} }, "want the folder of a training run", false},
 		"other weights": {func(o *Table3Options) { o.Runs, o.Weights = runs[:1], filepath.Join(runs[1], train.WeightsFile) }, frontier.ErrMismatch.Error(), false},
 	} {

@@ -18,7 +18,7 @@ import (
 func someCheckpoint(t testing.TB, n *supernet.Network) *Checkpoint {
 	return &Checkpoint{
 		Position: Position{Step: 12, Closed: 1, Evaluated: 7, Seconds: 1.0 / 3, Epoch: Tally{Steps: 3, Loss: 0.1 + 0.2}, Results: Results{{Name: "full", Accuracy: 0.1}}},
-		Recipe:   "version: 1\n", Method: []byte(`{"widths":[1,2]}`), Images: 100, Metrics: Mark{77, 99},
+		Recipe:   "version: 2\n", Method: []byte(`{"widths":[1,2]}`), Images: 100, Metrics: Mark{77, 99},
 		State: &State{Weights: randomised(n, 1), Momentum: randomised(n, 2), Frozen: randomised(n, 3)},
 	}
 }

@@ -58,7 +58,7 @@ func tipsIn(t testing.TB, tips, dir string, args ...string) outcome {
 	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-const fixtureRecipe = `version: 1
+const fixtureRecipe = `version: 2
 name: small
 network: %s
 data: synthetic:train=224,test=32,size=8
@@ -135,7 +135,7 @@ func fixture(t testing.TB, tips string) string {
 		data := read("run/" + name)
 		write("cut-"+name, data[:len(data)/2])
 	}
-	write("cut.yaml", read("run.yaml")[:len("version: 1\nname: small\nnetwork")])
+	write("cut.yaml", read("run.yaml")[:len("version: 2\nname: small\nnetwork")])
 	write("price.csv", []byte("operation,in,out,cost,per\n*,,,1,r"))
 
 	const drawn = "network,data,epochs,calibration,method,seed,family,ratio,subnetwork,macs,correct,images\nmlp,MNIST,1,64,tips,1,all,1,full,1000,5,32\n"

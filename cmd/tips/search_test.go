@@ -19,7 +19,7 @@ import (
 	"tips/supernet"
 )
 
-const searchRecipe = `version: 1
+const searchRecipe = `version: 2
 name: small
 network: mlp:depth=8,width=32,inputs=64,min=0.25,divisor=4
 data: synthetic:train=224,test=32,size=8

@@ -121,8 +121,8 @@ type Method interface {
 	EMA() float64
 }
 
-// Bounded is a method that never trains the network's smallest subnetwork, which
-// all methods are compared at; its own smallest is reported beside it.
+// Bounded is a method that may never train the network's smallest subnetwork, which
+// all methods are compared at; if its own smallest is another, that is reported beside it.
 type Bounded interface {
 	OwnSmallest() supernet.Subnet
 }

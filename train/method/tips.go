@@ -11,10 +11,10 @@ import (
 	"tips/topology"
 )
 
-// tips trains the full network and three subnetworks a step, drawn with the
-// widths that important operations write at 1.5 times the others'. All learn from
-// the labels, the subnetworks also from the full network: one loss, the paper's
-// and its own.
+// tips trains the full network and three subnetworks a step: all drawn with the widths
+// that important operations write at 1.5 times the others', as published, or two so and
+// the smallest. All learn from the labels, the subnetworks also from the full network: one
+// loss, the paper's and its own.
 type tips struct {
 	stateless
 	draw     []sampling.Sampler // one for each subnetwork that is drawn
@@ -46,7 +46,11 @@ func newTIPS(c Config) (Method, error) {
 	}
 	drawn := Networks - 1 - len(m.always)
 	if o.Plain < 0 || o.Plain > drawn {
-		return nil, fmt.Errorf("%d plain subnetworks; want 0 to the %d that are drawn for a step", o.Plain, drawn)
+		why := ""
+		if o.Smallest {
+			why = "; the smallest takes the place of another"
+		}
+		return nil, fmt.Errorf("%d plain subnetworks; want 0 to the %d that are drawn for a step%s", o.Plain, drawn, why)
 	}
 	boosted, err := sampling.Favoured(c.Network, favour)
 	if err != nil {
