@@ -114,7 +114,7 @@ func learningCurves(runs []*run) (Figure, error) {
 			}
 		}
 		for _, name := range []string{"full", "smallest"} {
-			s := plot.Series{Name: fmt.Sprintf("%s, %s", m, name)}
+			s := plot.Series{Name: m + ": " + name} // not a comma: methods have them
 			var epochs []int
 			for e := range values[name] {
 				epochs = append(epochs, e)
