@@ -55,7 +55,8 @@ func Draws(n *supernet.Network, o DrawsOptions) (Figure, error) {
 	}
 	d := draws{DrawsOptions: o, network: n, smallest: smallest, full: full, trunk: trunkGroups(n), inner: innerGroups(n)}
 	base := o.Recipe.Method
-	base = usual(train.MethodRecipe{Name: "tips", Loss: "paper", Factor: base.Factor, Together: base.Together, Highest: base.Highest, Smallest: base.Smallest, Plain: base.Plain, Others: base.Others, Analysis: base.Analysis})
+	base.Name, base.Loss = published, "paper"
+	base = usual(base.Own())
 	analysis, err := topology.Analyze(n, base.Analysis.Options())
 	if err != nil {
 		return Figure{}, err

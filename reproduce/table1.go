@@ -228,19 +228,26 @@ func (r *run) checkHeldOut() error {
 	return nil
 }
 
-// choose takes the most accurate point of the frontier within each budget, the
-// cheapest of equals, and the smallest subnetworks.
+// within is the most accurate point of the frontier within a budget, the cheapest of
+// equals; nil if there is none.
+func (r *table1Run) within(budget int64) *frontier.Point {
+	var best *frontier.Point
+	for i, p := range r.frontier.Points {
+		if p.Costs.MACs > budget {
+			continue
+		}
+		if best == nil || p.Accuracy > best.Accuracy || p.Accuracy == best.Accuracy && p.Costs.MACs < best.Costs.MACs {
+			best = &r.frontier.Points[i]
+		}
+	}
+	return best
+}
+
+// choose takes the best point of the frontier within each budget, and the smallest
+// subnetworks.
 func (r *table1Run) choose(budgets []int64) error {
 	for _, budget := range budgets {
-		var best *frontier.Point
-		for i, p := range r.frontier.Points {
-			if p.Costs.MACs > budget {
-				continue
-			}
-			if best == nil || p.Accuracy > best.Accuracy || p.Accuracy == best.Accuracy && p.Costs.MACs < best.Costs.MACs {
-				best = &r.frontier.Points[i]
-			}
-		}
+		best := r.within(budget)
 		if best == nil {
 			r.cells = append(r.cells, nil)
 			continue

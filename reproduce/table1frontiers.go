@@ -46,17 +46,11 @@ func (m *table1Method) frontierCosts(full int64) []int64 {
 	return slices.DeleteFunc(slices.Compact(costs), func(c int64) bool { return c < first })
 }
 
-// heldOutWithin is the accuracy by held-out images of the best within a cost, the mean over
-// the runs.
+// heldOutWithin is the accuracy by held-out images of the best within a cost that all runs
+// keep, the mean over them.
 func (m *table1Method) heldOutWithin(macs int64) (mean float64) {
 	for _, r := range m.runs {
-		best := 0.0
-		for _, p := range r.frontier.Points {
-			if p.Costs.MACs <= macs {
-				best = max(best, p.Accuracy)
-			}
-		}
-		mean += best / float64(len(m.runs))
+		mean += r.within(macs).Accuracy / float64(len(m.runs))
 	}
 	return mean
 }

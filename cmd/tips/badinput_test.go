@@ -104,7 +104,7 @@ var badCommands = map[string]map[badInput][]string{
 	"reproduce draws": {
 		missing: {"nothing", "nothing.yaml", "--model nothing.json", "--steps 5 --out boot.png/x", "run.yaml another.yaml"}, truncated: {"cut.yaml", "--model cut-network.json"},
 		otherNetwork: {"--model ./run/weights.safetensors", "run/weights.safetensors"}, otherWeights: {none + "no frontier"},
-		zero: {"--steps 0", "--steps 100001", "--at 0", "--at ,", "--set method.factor=0.5", "--set method.factor", "--set method.analysis.path_nodes=1000", "--model mobilenet_v2:min=1"}, noImage: {"noimage.png", "--model ./noimage.png"},
+		zero: {"--steps 0", "--steps 100001", "--at 0", "--at 1e99", "--at ,", "--set method.factor=0.5", "--set method.factor", "--set method.analysis.path_nodes=1000", "--model mobilenet_v2:min=1"}, noImage: {"noimage.png", "--model ./noimage.png"},
 	},
 	"reproduce fig3": {
 		missing:      {"--weights nothing --images pictures --model " + colourNetwork, "--weights colour.safetensors --images nowhere --model " + colourNetwork},
@@ -143,7 +143,7 @@ var badCommands = map[string]map[badInput][]string{
 		missing:      {"nowhere --at 1M", "run --at 1M --data folder:nowhere", "run --at 1M --out boot.png/x --calibration 8 --images 8"},
 		truncated:    {"cut --at 1M"},
 		otherNetwork: {"mixed --at 1M", "run other --at 1M", "run"}, otherWeights: {"exchanged --at 1M"},
-		zero: {"run --at 0", "run --at 1M --threads 0", "run --at 1M --images -1", "--at 1M", "run --at 1M --weights run/weights.safetensors"}, noImage: {"run --at 1M --data folder:classes", "noimage.png"},
+		zero: {"run --at 0", "run --at 1e19", "run --at 1M --threads 0", "run --at 1M --images -1", "--at 1M", "run --at 1M --weights run/weights.safetensors"}, noImage: {"run --at 1M --data folder:classes", "noimage.png"},
 	},
 	"reproduce table3": {
 		missing:      {"nowhere", "run --frontier nothing", "run --weights nothing", "run --data folder:nowhere", "--weights run/weights.safetensors --frontier nothing"},

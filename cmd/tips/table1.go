@@ -32,13 +32,16 @@ the method, if it never trains the former.
 
 What counts as ahead is told from chance by the deviation of runs of a method from each
 other: it takes two seeds of at least one. Settings of a method are to be chosen by the
-held-out accuracies, which the table has below.
+held-out accuracies, which the table has below; the lower chart has the frontiers by
+them, over all costs. "tips" is the method as published, "tips, smallest" as recipes have
+it by default.
 
 Verdicts are kept in RUN/` + judgedFile + `: interrupted, the same command goes on.
 
 --keep writes each run without its weights to a folder: recipe, network, metrics of
-epochs, frontier, what it was chosen of, and verdicts, some 100 KB. Such a folder can stand for the run here and
-in fig4b, so that tables can be checked and added to when the weights are gone.`,
+epochs, frontier, what it was chosen of, and verdicts, some 100 KB. Such a folder can
+stand for the run here and in fig4b, so that tables can be checked and added to when the
+weights are gone.`,
 		Example: `  tips reproduce table1-cifar100 runs/cifar100-mobilenet_v2-*
   tips reproduce table1-cifar100 runs/cifar100-resnet34-* --data cifar-100-binary --out figures
   tips reproduce table1-cifar100 runs/quick-tips-1 runs/quick-joslim-1 --at 0.5M,1M,2M`,
@@ -82,6 +85,9 @@ func parseBudgets(at string) (list []int64, err error) {
 		b, err := cost.ParseBudget(cost.MACsName+"<="+text, cost.MACs())
 		if err != nil {
 			return nil, fmt.Errorf("--at: %w", err)
+		}
+		if b[0].Most >= 1<<60 { // no network has as many, and 1<<63 would be below zero
+			return nil, fmt.Errorf("--at: %s MACs; want less than 2^60", text)
 		}
 		list = append(list, int64(b[0].Most))
 	}

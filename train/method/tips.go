@@ -47,7 +47,7 @@ func newTIPS(c Config) (Method, error) {
 	drawn := Networks - 1 - len(m.always)
 	if o.Plain < 0 || o.Plain > drawn {
 		why := ""
-		if o.Smallest {
+		if o.Smallest && o.Plain > drawn {
 			why = "; the smallest takes the place of another"
 		}
 		return nil, fmt.Errorf("%d plain subnetworks; want 0 to the %d that are drawn for a step%s", o.Plain, drawn, why)
