@@ -206,11 +206,9 @@ func (j *Judge) one(ctx context.Context, s supernet.Subnet) (Verdict, error) {
 			<-j.turn
 		case <-ctx.Done():
 			if j.leave(w) {
-				j.release(s)
-				return Verdict{}, ctx.Err()
+				j.release(s) // otherwise somebody is at it, and gives the claim up
 			}
-			<-w.answered // somebody is at it, and ends with the same claim to give up
-			return w.verdict, w.err
+			return Verdict{}, ctx.Err()
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"tips/dataset"
 	"tips/internal/randnet"
@@ -390,7 +390,6 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// TestBad: what cannot be judged is refused in one line.
 // held is an examiner that begins when it is told to, and says what it is asked.
 type held struct {
 	judge.Examiner
@@ -409,68 +408,105 @@ func (h *held) Evaluate(ctx context.Context, e train.Examination) ([]train.Score
 }
 
 // TestQueue: calls that wait for an examiner are examined at once, also when the one
-// whose turn it was gives up; one that gives up while it waits is gone.
+// whose turn it was gives up; one that gives up, waiting or examined with others, is
+// gone at once.
 func TestQueue(t *testing.T) {
 	set := someWeights(t, "mlp:depth=6,width=32,inputs=64,min=0.25,divisor=4", 1)
-	panel := train.NewPanel(set, 1)
-	defer panel.Close()
-	h := &held{Examiner: panel, begin: make(chan struct{}), asked: make(chan int, 100)}
 	o := judge.Options{Set: set, Data: someData, Images: 10, Calibration: 32}
 	list := someSubnets(set.Network, 10)
 	want := all(t, open(t, o), list)
-	o.Examiner = h
-	j := open(t, o)
-	ask := func(ctx context.Context, i int, group *sync.WaitGroup, fails bool) {
-		group.Go(func() {
-			v, err := j.Judge(ctx, list[i])
-			if fails && !errors.Is(err, context.Canceled) || !fails && (err != nil || !same(v, want[i])) {
-				t.Errorf("subnetwork %d: %v", i, err)
-			}
+
+	// run gives f a judge whose examiner is held, and a function that asks it for a
+	// subnetwork and returns how to give up and how to wait for the end of that.
+	type asker func(i int, fails bool) (giveUp, ended func())
+	run := func(name string, f func(t *testing.T, h *held, j *judge.Judge, ask asker)) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // who comes first is not left to the scheduler
+				panel := train.NewPanel(set, 1)
+				defer panel.Close()
+				h := &held{Examiner: panel, begin: make(chan struct{}), asked: make(chan int, 100)}
+				o := o
+				o.Examiner = h
+				j := open(t, o)
+				f(t, h, j, func(i int, fails bool) (giveUp, ended func()) {
+					ctx, cancel := context.WithCancel(t.Context())
+					var group sync.WaitGroup
+					group.Go(func() {
+						v, err := j.Judge(ctx, list[i])
+						if fails && !errors.Is(err, context.Canceled) || !fails && (err != nil || !same(v, want[i])) {
+							t.Errorf("subnetwork %d: %v", i, err)
+						}
+					})
+					synctest.Wait()
+					return cancel, group.Wait
+				})
+			})
 		})
 	}
-	var first, others, gone sync.WaitGroup
-	leader, stop := context.WithCancel(t.Context())
-	ask(leader, 0, &first, true)
-	if n := <-h.asked; n != 1 {
-		t.Fatalf("%d subnetworks were examined first; want the one there was", n)
-	}
-	// While it is examined six others come, and one that does not stay.
-	leaves, leave := context.WithCancel(t.Context())
-	ask(leaves, 9, &gone, true)
-	for i := range 6 {
-		ask(t.Context(), 1+i, &others, false)
-	}
-	time.Sleep(50 * time.Millisecond)
-	leave()
-	gone.Wait()
-	stop()
-	first.Wait()
-	if n := <-h.asked; n != 6 {
-		t.Errorf("%d subnetworks were examined at once; want the 6 that waited", n)
-	}
-	close(h.begin)
-	others.Wait()
-	if j.Known(list[0]) || j.Known(list[9]) || !j.Known(list[1]) {
-		t.Error("what was given up is known, or what was judged is not")
-	}
-
-	// The one whose turn it is takes others with it, and gives up: they go on without it.
-	h.begin = make(chan struct{})
-	leader, stop = context.WithCancel(t.Context())
-	var second sync.WaitGroup
-	ask(leader, 0, &second, true)
-	time.Sleep(time.Millisecond / 2)
-	ask(t.Context(), 7, &others, false)
-	ask(t.Context(), 8, &others, false)
-	<-h.asked
-	stop()
-	second.Wait()
-	close(h.begin)
-	others.Wait()
-	ask(t.Context(), 0, &second, false)
-	second.Wait()
+	run("comes while one is examined", func(t *testing.T, h *held, j *judge.Judge, ask asker) {
+		stop, stopped := ask(0, true)
+		if n := <-h.asked; n != 1 {
+			t.Fatalf("%d subnetworks were examined first; want the one there was", n)
+		}
+		leave, left := ask(9, true)
+		var others []func()
+		for i := range 6 {
+			_, ended := ask(1+i, false)
+			others = append(others, ended)
+		}
+		leave()
+		left()
+		stop()
+		stopped()
+		if n := <-h.asked; n != 6 {
+			t.Errorf("%d subnetworks were examined at once; want the 6 that waited", n)
+		}
+		close(h.begin)
+		for _, ended := range others {
+			ended()
+		}
+		if j.Known(list[0]) || j.Known(list[9]) || !j.Known(list[1]) {
+			t.Error("what was given up is known, or what was judged is not")
+		}
+	})
+	run("the first gives up", func(t *testing.T, h *held, j *judge.Judge, ask asker) {
+		stop, stopped := ask(0, true)
+		_, seventh := ask(7, false)
+		_, eighth := ask(8, false)
+		if n := <-h.asked; n != 3 {
+			t.Errorf("%d subnetworks were examined at once; want the 3 there are", n)
+		}
+		stop()
+		stopped()
+		if n := <-h.asked; n != 2 {
+			t.Errorf("%d subnetworks were examined at once; want the 2 that are left", n)
+		}
+		close(h.begin)
+		seventh()
+		eighth()
+		_, ended := ask(0, false)
+		ended()
+	})
+	run("another gives up", func(t *testing.T, h *held, j *judge.Judge, ask asker) {
+		_, first := ask(0, false)
+		leave, left := ask(7, true)
+		if n := <-h.asked; n != 2 {
+			t.Errorf("%d subnetworks were examined at once; want both", n)
+		}
+		leave()
+		left() // though the examination goes on
+		if j.Known(list[7]) {
+			t.Error("a verdict before the examination")
+		}
+		close(h.begin)
+		first()
+		if !j.Known(list[7]) {
+			t.Error("what was judged for somebody who had left is not known")
+		}
+	})
 }
 
+// TestBad: what cannot be judged is refused in one line.
 func TestBad(t *testing.T) {
 	set := someWeights(t, someNetwork, 1)
 	dir := t.TempDir()
