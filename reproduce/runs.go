@@ -80,6 +80,64 @@ func openRuns(dirs []string, read ...func(*run) error) ([]*run, error) {
 	return runs, nil
 }
 
+// otherRuns reads runs in a folder that are not among those compared, were searched,
+// differ from them in nothing but method, seed and epochs, and have a second seed, here or
+// there. A folder of "" has none.
+func otherRuns(folder string, compared []*run, frontierFile string, read ...func(*run) error) ([]*run, error) {
+	if folder == "" {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Clone(compared)
+	for _, e := range entries {
+		dir := filepath.Join(folder, e.Name())
+		if !exists(filepath.Join(dir, train.RecipeFile)) || !exists(filepath.Join(dir, frontierFile)) {
+			continue
+		}
+		r, err := openRun(dir)
+		if err != nil {
+			return nil, err
+		}
+		key, _, _ := r.recipe.Differs(compared[0].recipe, "method", "seed", "epochs", "evaluate")
+		if key != "" || r.recipe.Evaluate.Calibration != compared[0].recipe.Evaluate.Calibration {
+			continue
+		}
+		if !slices.ContainsFunc(all, func(known *run) bool { return known.alikeButSeed(r) && known.recipe.Seed == r.recipe.Seed }) {
+			all = append(all, r)
+		}
+	}
+	var runs []*run
+	for _, r := range all[len(compared):] {
+		if !slices.ContainsFunc(all, func(other *run) bool { return other != r && other.alikeButSeed(r) }) {
+			continue // it has nothing to say
+		}
+		for _, f := range read {
+			if err := f(r); err != nil {
+				return nil, err
+			}
+		}
+		runs = append(runs, r)
+	}
+	if len(runs) == 0 {
+		return nil, fmt.Errorf("%s has no run that was searched, differs from %s in method, seed and epochs alone, and is one of two that differ in their seed", folder, compared[0].dir)
+	}
+	return runs, nil
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
+
+// alikeButSeed tells whether runs that differ in no more than method, seed and epochs
+// differ in nothing but their seed.
+func (r *run) alikeButSeed(other *run) bool {
+	return r.method() == other.method() && r.recipe.Epochs == other.recipe.Epochs
+}
+
 // file names a file of the run.
 func (r *run) file(name string) string { return filepath.Join(r.dir, name) }
 

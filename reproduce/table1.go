@@ -26,6 +26,11 @@ type Table1Options struct {
 
 	At []int64 // budgets in MACs; nil: those of the paper for this network
 
+	// Others is a folder with folders of runs that are not in the table and tell more of
+	// what chance does: those that were searched and differ from Runs in nothing but method,
+	// seed and epochs. "": none.
+	Others string
+
 	// Keep is a folder that gets a folder for each run, of the same name, with all but its
 	// weights; "": none. Runs may be such folders.
 	Keep string
@@ -149,8 +154,12 @@ func Table1(ctx context.Context, o Table1Options) (Figure, error) {
 				opened[0].dir, n.Name(), paperTable1[0].network, paperTable1[1].network)}
 		}
 	}
+	others, err := otherRuns(o.Others, opened, o.FrontierFile, (*run).readWeightsOrKept, frontiers, (*run).checkHeldOut)
+	if err != nil {
+		return Figure{}, err
+	}
 	var runs []*table1Run
-	for _, r := range opened {
+	for _, r := range append(slices.Clone(opened), others...) {
 		t := &table1Run{run: r}
 		if err := t.choose(budgets); err != nil {
 			return Figure{}, fmt.Errorf("%s: %w", r.dir, err)
@@ -160,6 +169,7 @@ func Table1(ctx context.Context, o Table1Options) (Figure, error) {
 	if err := table1Judge(ctx, runs, o); err != nil {
 		return Figure{}, err
 	}
+	runs, beside := runs[:len(opened)], runs[len(opened):]
 	if o.Keep != "" {
 		for _, r := range runs {
 			if err := r.keep(o); err != nil {
@@ -167,7 +177,7 @@ func Table1(ctx context.Context, o Table1Options) (Figure, error) {
 			}
 		}
 	}
-	return table1Figure(runs, budgets, paper), nil
+	return table1Figure(runs, beside, budgets, paper), nil
 }
 
 // readWeightsOrKept reads what there is.

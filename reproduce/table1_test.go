@@ -29,7 +29,7 @@ name: test
 network: %s
 data: synthetic:train=64,test=32
 holdout: %d
-epochs: 3
+epochs: %d
 batch: 32
 seed: %d
 method: {name: %s, smallest: false}
@@ -42,6 +42,7 @@ evaluate: {calibration: %d}
 type made struct {
 	network, method, frontier string // the last: the file to write it to; "": none
 	seed, holdout, images     int
+	epochs                    int // 0: 3
 	rate                      float64
 	calibration               int
 	heldOut                   []float64 // accuracies of the frontier, in rising order of cost
@@ -61,7 +62,7 @@ func madeUp(t *testing.T, m made) string {
 	}
 	set := weights.Random(n, uint64(m.seed))
 	var description, recipe, tensors bytes.Buffer
-	recipe.WriteString(fmt.Sprintf(table1Recipe, m.network, m.holdout, m.seed, m.method, m.rate, max(m.calibration, 64)))
+	recipe.WriteString(fmt.Sprintf(table1Recipe, m.network, m.holdout, max(m.epochs, 3), m.seed, m.method, m.rate, max(m.calibration, 64)))
 	if err := errors.Join(n.Write(&description), set.Write(&tensors)); err != nil {
 		t.Fatal(err)
 	}
@@ -254,6 +255,74 @@ func TestTable1(t *testing.T) {
 	}
 }
 
+// TestTable1Others: runs that are not in the table tell of chance, if nothing but
+// method, seed and epochs differs and there are two of them or one in the table.
+func TestTable1Others(t *testing.T) {
+	n, err := zoo.New(table1Network)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(m made) string {
+		m.network, m.frontier, m.holdout, m.images, m.heldOut = table1Network, "net.frontier", 32, 20, []float64{0.5, 0.6, 0.7}
+		m.rate = max(m.rate, 0.05)
+		return madeUp(t, m)
+	}
+	runs := []string{run(made{method: "tips", seed: 1}), run(made{method: "us-nets", seed: 1})}
+	others := t.TempDir()
+	plus := map[string]int{runs[0]: 20, runs[1]: 10} // of 1000
+	add := func(name string, m made, more int) {
+		dir := filepath.Join(others, name)
+		if err := os.Rename(run(m), dir); err != nil {
+			t.Fatal(err)
+		}
+		plus[dir] = more
+	}
+	table := func() (Figure, error) {
+		return Table1(context.Background(), Table1Options{
+			Runs: runs, Others: others, FrontierFile: "net.frontier", SearchFile: "search.state", At: []int64{2 * n.Full().Costs().MACs},
+			Judge: func(run string) (Judge, error) {
+				more, known := plus[run]
+				if !known {
+					t.Errorf("%s is judged", run)
+				}
+				return madeUpJudge{n, more, "test"}, nil
+			},
+		})
+	}
+	// None of these counts: a copy, one of its kind, another rate, another file.
+	add("copy", made{method: "tips", seed: 1}, -100)
+	add("alone", made{method: "joslim", seed: 1}, -100)
+	add("rate", made{method: "us-nets", seed: 2, rate: 0.1}, -100)
+	if err := os.WriteFile(filepath.Join(others, "notes"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := table(); err == nil || !strings.Contains(err.Error(), "has no run that was searched, differs from") {
+		t.Errorf("without any: %v", err)
+	}
+	// Two apart by 0.2 points around their mean, longer; one apart by 0.4 from one in the table.
+	add("long 1", made{method: "joslim", seed: 1, epochs: 9}, 0)
+	add("long 2", made{method: "joslim", seed: 2, epochs: 9}, 4)
+	add("second", made{method: "us-nets", seed: 2}, 14)
+	f, err := table()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Chart.Series) != 2 || f.Chart.Series[1].Y[0] != 81 {
+		t.Errorf("others are in the chart: %+v", f.Chart.Series)
+	}
+	// Each pair deviates by 0.4/√2, with one degree of freedom.
+	text := strings.Join(f.Remarks, "\n")
+	for _, want := range []string{"deviate by 0.3 points (2 degrees of freedom)", "That is by 3 runs of 3, 9 epochs as well, which are not in the table"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the remarks do not say %q:\n%s", want, text)
+		}
+	}
+	others = filepath.Join(others, "nowhere")
+	if _, err := table(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+}
+
 // TestPaperTable1: the paper's tables are found by their networks, whatever range
 // widths have, and stand beside what was measured.
 func TestPaperTable1(t *testing.T) {
@@ -332,7 +401,7 @@ func TestTable1Findings(t *testing.T) {
 		for i := 0; i < len(methods); i += 2 {
 			var runs []*table1Run
 			for _, sign := range []float64{-0.5, 0.5} {
-				r := &table1Run{run: &run{network: n, recipe: &train.Recipe{Epochs: epochs}, frontier: &frontier.Frontier{}}, smallest: &table1Cell{}}
+				r := &table1Run{run: &run{network: n, recipe: &train.Recipe{Epochs: epochs, Method: train.MethodRecipe{Name: methods[i].(string)}}, frontier: &frontier.Frontier{}}, smallest: &table1Cell{}}
 				for _, mean := range methods[i+1].([]float64) {
 					p := frontier.Judged(n.Smallest(), int(100*(mean+sign*apart)), 10000, frontier.Costs{MACs: 1e6}, nil)
 					r.cells = append(r.cells, &table1Cell{chosen: p, tested: p})

@@ -27,17 +27,18 @@ type table1Method struct {
 // table1 is what the figure is made of.
 type table1 struct {
 	runs    []*table1Run
+	beside  []*table1Run // not in the table, but in what is known of chance
 	methods []*table1Method
 	budgets []int64
 	paper   paperTable
-	common  []int // budgets that all runs keep
+	common  []int // budgets that all runs in the table keep
 	noise   noise // of means over those
 
 	areaNoise noise
 }
 
-func table1Figure(runs []*table1Run, budgets []int64, paper paperTable) Figure {
-	t := table1{runs: runs, budgets: budgets, paper: paper}
+func table1Figure(runs, beside []*table1Run, budgets []int64, paper paperTable) Figure {
+	t := table1{runs: runs, beside: beside, budgets: budgets, paper: paper}
 	names, of := byMethod(runs)
 	for _, name := range names {
 		t.methods = append(t.methods, table1MethodOf(name, of[name], len(budgets)))
@@ -123,12 +124,36 @@ func (t *table1) compare() {
 			t.common = append(t.common, i)
 		}
 	}
-	var means, areas []estimate
 	for _, m := range t.methods {
 		m.mean = overBudgets(m.runs, t.common)
-		means, areas = append(means, m.mean), append(areas, m.area)
+	}
+	var means, areas []estimate
+	for _, twins := range t.twins() {
+		areas = append(areas, areaOf(twins))
+		if !slices.ContainsFunc(twins, func(r *table1Run) bool { return !r.keeps(t.common) }) {
+			means = append(means, overBudgets(twins, t.common))
+		}
 	}
 	t.noise, t.areaNoise = noiseOf(means...), noiseOf(areas...)
+}
+
+// twins are all runs, in the table and beside it, those together that differ in nothing
+// but their seed.
+func (t *table1) twins() (list [][]*table1Run) {
+	for _, r := range slices.Concat(t.runs, t.beside) {
+		i := slices.IndexFunc(list, func(twins []*table1Run) bool { return twins[0].alikeButSeed(r.run) })
+		if i < 0 {
+			list = append(list, nil)
+			i = len(list) - 1
+		}
+		list[i] = append(list[i], r)
+	}
+	return list
+}
+
+// keeps tells whether the run has something within each of some budgets.
+func (r *table1Run) keeps(budgets []int) bool {
+	return !slices.ContainsFunc(budgets, func(i int) bool { return r.cells[i] == nil })
 }
 
 // rows are a run's data.
@@ -351,6 +376,9 @@ func (t *table1) leadFinding(ours, m *table1Method) (f Finding, compared bool) {
 	// Behind at a budget, and not by more than chance makes of the mean, refutes nothing.
 	f.Open = !f.Holds && !(l.clear() && l.points < 0) && least > -l.chance
 	f.Measured = aboutTIPS(ours.name) + fmt.Sprintf("ahead by %s points in the mean over budgets, by %+.1f to %+.1f at each; %s", l.text(), least, most, l.about())
+	if len(t.beside) > 0 {
+		f.Measured += ", if runs deviate as those of " + t.lengths() + " do"
+	}
 	if paper, has := t.paperLead(m.name); has && !math.IsInf(l.chance, 0) {
 		beside := "one as large as the paper's, %+.1f, is possible"
 		switch {
@@ -466,7 +494,29 @@ func (t *table1) errors() string {
 	if t.noise.freedom == 0 {
 		return text + ", which knows how many images were counted and not how far runs with other seeds would lie apart: no method has two runs."
 	}
-	return text + fmt.Sprintf(". Means of runs of one method deviate by %.1f points (%s of freedom); where counting images is less certain than that, it counts.", t.noise.deviation, plural(t.noise.freedom, "degree"))
+	return text + fmt.Sprintf(". Means of runs of one method deviate by %.1f points (%s of freedom); where counting images is less certain than that, it counts.", t.noise.deviation, plural(t.noise.freedom, "degree")) + t.known()
+}
+
+// known says which runs beside those in the table tell of chance.
+func (t *table1) known() string {
+	if len(t.beside) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" That is by %s of %s as well, which are not in the table: if all runs deviate alike, whatever their method and length.", plural(len(t.beside), "run"), t.lengths())
+}
+
+// lengths are the numbers of epochs of runs that are not in the table.
+func (t *table1) lengths() string {
+	var epochs []int
+	for _, r := range t.beside {
+		epochs = append(epochs, r.recipe.Epochs)
+	}
+	slices.Sort(epochs)
+	epochs = slices.Compact(epochs)
+	last := len(epochs) - 1
+	list := texts(len(epochs), func(i int) string { return fmt.Sprint(epochs[i]) })
+	list[last] = plural(epochs[last], "epoch")
+	return strings.Join(list, ", ")
 }
 
 // areaLead is by how much one area is larger than another, with its error where that is known.
