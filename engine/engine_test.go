@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"tips/frontier"
@@ -442,8 +443,10 @@ func TestOpen(t *testing.T) {
 
 // TestWaiting: who waits for a turn has its context's patience, and less time left
 // afterwards.
-func TestWaiting(t *testing.T) {
-	e := newEngine(t, Options{MaxConcurrent: 1, Measure: -1}, apart...)
+func TestWaiting(t *testing.T) { synctest.Test(t, testWaiting) }
+
+func testWaiting(t *testing.T) {
+	e := newEngine(t, Options{MaxConcurrent: 1, Threads: 1, Measure: -1}, apart...) // more threads would spin until time passes
 	x := newInput(e, 1)
 	s, err := e.sessions.get(t.Context())
 	if err != nil {
@@ -468,8 +471,8 @@ func TestWaiting(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	e.sessions.put(s)
 	r := <-results
-	if r.Waited < 20*time.Millisecond || r.Point != 0 || !r.Fits {
-		t.Errorf("after waiting for %v point %d runs; want the cheapest", r.Waited, r.Point)
+	if r.Waited != 50*time.Millisecond || r.Point != 0 || !r.Fits {
+		t.Errorf("after waiting for %v point %d runs; want the cheapest after 50 ms", r.Waited, r.Point)
 	}
 }
 
