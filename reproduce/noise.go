@@ -1,6 +1,7 @@
 package reproduce
 
 import (
+	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -93,3 +94,25 @@ func (n noise) lead(a, b estimate) lead {
 
 // clear tells whether it is more than chance.
 func (l lead) clear() bool { return math.Abs(l.points) > l.chance }
+
+// text is the estimate for people.
+func (e estimate) text() string {
+	switch e.runs {
+	case 0:
+		return "-"
+	case 1:
+		return fmt.Sprintf("%.1f", e.mean)
+	}
+	return fmt.Sprintf("%.1f ± %.1f", e.mean, e.deviation)
+}
+
+// text is the lead for people.
+func (l lead) text() string { return fmt.Sprintf("%+.1f ± %.1f", l.points, l.err) }
+
+// about says what to think of it.
+func (l lead) about() string {
+	if math.IsInf(l.chance, 0) {
+		return "what chance does, one run of each method cannot tell"
+	}
+	return fmt.Sprintf("chance alone stays within %.1f (95 %%)", l.chance)
+}

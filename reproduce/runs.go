@@ -101,8 +101,7 @@ func otherRuns(folder string, compared []*run, frontierFile string, read ...func
 		if err != nil {
 			return nil, err
 		}
-		key, _, _ := r.recipe.Differs(compared[0].recipe, "method", "seed", "epochs", "evaluate")
-		if key != "" || r.recipe.Evaluate.Calibration != compared[0].recipe.Evaluate.Calibration {
+		if key, _, _ := differ(compared[0], r, "epochs"); key != "" {
 			continue
 		}
 		if !slices.ContainsFunc(all, func(known *run) bool { return known.alikeButSeed(r) && known.recipe.Seed == r.recipe.Seed }) {
@@ -161,7 +160,7 @@ func (r *run) readWeights() error {
 	}
 	name := r.file(train.WeightsFile)
 	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
-		if _, err := os.Stat(r.file(testedFile)); err == nil {
+		if exists(r.file(testedFile)) {
 			return fmt.Errorf("reproduce: %s is missing: the run was kept without weights; want it whole", name)
 		}
 		return fmt.Errorf("reproduce: %s is missing; a run has weights when it is over: go on with it by 'tips train'", name)
@@ -229,14 +228,23 @@ func alike(a, b *run) error {
 	if a.method() == b.method() && a.recipe.Seed == b.recipe.Seed {
 		return fmt.Errorf("%s and %s are both of %s with seed %d", a.dir, b.dir, a.method(), a.recipe.Seed)
 	}
-	if key, here, there := a.recipe.Differs(b.recipe, "method", "seed", "evaluate"); key != "" {
+	if key, here, there := differ(a, b); key != "" {
 		return fmt.Errorf("%s and %s differ in more than method and seed: %s is %s and %s; not to be compared", a.dir, b.dir, key, here, there)
+	}
+	return nil
+}
+
+// differ is the first key in which two runs differ, but for method, seed and what else
+// may, and how a run is watched; empty if there is none.
+func differ(a, b *run, but ...string) (key, here, there string) {
+	if key, here, there = a.recipe.Differs(b.recipe, append(but, "method", "seed", "evaluate")...); key != "" {
+		return key, here, there
 	}
 	// Searches and verdicts re-estimate statistics by it, too.
 	if here, there := a.recipe.Evaluate.Calibration, b.recipe.Evaluate.Calibration; here != there {
-		return fmt.Errorf("%s and %s differ in more than method and seed: evaluate.calibration is %d and %d; not to be compared", a.dir, b.dir, here, there)
+		return "evaluate.calibration", fmt.Sprint(here), fmt.Sprint(there)
 	}
-	return nil
+	return "", "", ""
 }
 
 // method is how a run is labelled.

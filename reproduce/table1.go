@@ -26,10 +26,10 @@ type Table1Options struct {
 
 	At []int64 // budgets in MACs; nil: those of the paper for this network
 
-	// Others is a folder with folders of runs that are not in the table and tell more of
+	// Noise is a folder with folders of runs that are not in the table and tell more of
 	// what chance does: those that were searched and differ from Runs in nothing but method,
 	// seed and epochs. "": none.
-	Others string
+	Noise string
 
 	// Keep is a folder that gets a folder for each run, of the same name, with all but its
 	// weights; "": none. Runs may be such folders.
@@ -154,7 +154,7 @@ func Table1(ctx context.Context, o Table1Options) (Figure, error) {
 				opened[0].dir, n.Name(), paperTable1[0].network, paperTable1[1].network)}
 		}
 	}
-	others, err := otherRuns(o.Others, opened, o.FrontierFile, (*run).readWeightsOrKept, frontiers, (*run).checkHeldOut)
+	others, err := otherRuns(o.Noise, opened, o.FrontierFile, (*run).readWeightsOrKept, frontiers, (*run).checkHeldOut)
 	if err != nil {
 		return Figure{}, err
 	}

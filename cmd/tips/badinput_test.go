@@ -140,7 +140,7 @@ var badCommands = map[string]map[badInput][]string{
 		zero:         {"--subnets 0", "--repetitions 0", "--threads 0"}, noImage: {none + "no images"},
 	},
 	"reproduce table1-cifar100": {
-		missing:      {"nowhere --at 1M", "run --at 1M --data folder:nowhere", "run --at 1M --out boot.png/x --calibration 8 --images 8", "run --at 1M --others nowhere", "run --at 1M --others classes"},
+		missing:      {"nowhere --at 1M", "run --at 1M --data folder:nowhere", "run --at 1M --out boot.png/x --calibration 8 --images 8", "run --at 1M --noise nowhere", "run --at 1M --noise classes"},
 		truncated:    {"cut --at 1M"},
 		otherNetwork: {"mixed --at 1M", "run other --at 1M", "run"}, otherWeights: {"exchanged --at 1M"},
 		zero: {"run --at 0", "run --at 1e19", "run --at 1M --threads 0", "run --at 1M --images -1", "--at 1M", "run --at 1M --weights run/weights.safetensors"}, noImage: {"run --at 1M --data folder:classes", "noimage.png"},

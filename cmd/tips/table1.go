@@ -31,12 +31,13 @@ on training images. The smallest subnetworks are judged too, the network's and t
 the method, if it never trains the former.
 
 What counts as ahead is told from chance by the deviation of runs of a method from each
-other: it takes two seeds of at least one. Where seeds are few, --others names a folder
-of more runs, which are not in the table: those that differ in method, seed and epochs
-alone tell of chance as well. Settings of a method are to be chosen by the
-held-out accuracies, which the table has below; the lower chart has the frontiers by
-them, over all costs. "tips" is the method as published, "tips, smallest" as recipes have
-it by default.
+other: it takes two seeds of at least one. Where seeds are few, --noise names a folder of
+more runs, which are not in the table: those that differ in method, seed and epochs alone
+tell of chance as well.
+
+Settings of a method are to be chosen by the held-out accuracies, which the table has
+below; the lower chart has the frontiers by them, over all costs. "tips" is the method as
+published, "tips, smallest" as recipes have it by default.
 
 Verdicts are kept in RUN/` + judgedFile + `: interrupted, the same command goes on.
 
@@ -47,7 +48,7 @@ weights are gone.`,
 		Example: `  tips reproduce table1-cifar100 runs/cifar100-mobilenet_v2-*
   tips reproduce table1-cifar100 runs/cifar100-resnet34-* --data cifar-100-binary --out figures
   tips reproduce table1-cifar100 runs/quick-tips-1 runs/quick-joslim-1 --at 0.5M,1M,2M
-  tips reproduce table1-cifar100 runs/*-200 --others runs`,
+  tips reproduce table1-cifar100 runs/*-200 --noise runs`,
 		Args: cobra.ArbitraryArgs,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
@@ -72,11 +73,11 @@ weights are gone.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&at, "at", "", "budgets of MACs, as in 20M,30M (default those of the paper for the network)")
-	f.StringVar(&o.Others, "others", "", "`folder` of more runs, by whose seeds chance is known")
+	f.StringVar(&o.Noise, "noise", "", "`folder` of more runs, by whose seeds chance is known")
 	f.StringVar(&o.Keep, "keep", "", "`folder` that gets the runs, without their weights")
 	judging.addForRuns(cmd)
 	_ = cmd.MarkFlagDirname("keep")
-	_ = cmd.MarkFlagDirname("others")
+	_ = cmd.MarkFlagDirname("noise")
 	out.register(cmd)
 	return cmd
 }
