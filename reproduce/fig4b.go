@@ -184,7 +184,8 @@ func (c *curve) reach(target float64) (epoch int, reached bool) {
 // muchFewer is a share of the epochs that is less by far. The paper's is 0.61.
 const muchFewer = 0.75
 
-// fig4bFindings say when TIPS reaches what other methods end with.
+// fig4bFindings say when TIPS reaches what other methods end with. Where all know the
+// training images by heart in the end, what they have half-way tells more: it is said too.
 func fig4bFindings(curves []*curve) []Finding {
 	name := tipsAmong(texts(len(curves), func(i int) string { return curves[i].name }))
 	at := slices.IndexFunc(curves, func(c *curve) bool { return c.name == name })
@@ -210,6 +211,12 @@ func fig4bFindings(curves []*curve) []Finding {
 			f.Holds = float64(epoch) <= muchFewer*float64(needs)
 		} else {
 			f.Measured = aboutTIPS(name) + fmt.Sprintf("a loss of %.3f takes %s %s, and TIPS does not reach it: %.3f after %d", target, c.name, plural(needs, "epoch"), ours.sought[len(ours.sought)-1], ours.epochs[len(ours.epochs)-1])
+		}
+		if half := c.sought[(len(c.sought)-1)/2]; half > target {
+			first, _ := c.reach(half)
+			if epoch, reached := ours.reach(half); reached {
+				f.Measured += fmt.Sprintf("; half-way, %.3f takes %d and %d: %.2f", half, first, epoch, float64(epoch)/float64(first))
+			}
 		}
 		list = append(list, f)
 	}
