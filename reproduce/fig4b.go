@@ -3,6 +3,7 @@ package reproduce
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"tips/plot"
@@ -181,11 +182,26 @@ func (c *curve) reach(target float64) (epoch int, reached bool) {
 	return c.epochs[at], true
 }
 
+// against says how many epochs a loss takes a method and TIPS, and how many times as many
+// the latter: infinitely many where it does not get there.
+func (c *curve) against(tips *curve, loss float64) (text string, ratio float64) {
+	needs, _ := c.reach(loss)
+	text = fmt.Sprintf("a loss of %#.3g takes %s %s", loss, c.name, plural(needs, "epoch"))
+	epoch, reached := tips.reach(loss)
+	if !reached {
+		last := len(tips.epochs) - 1
+		return text + fmt.Sprintf(", and TIPS does not reach it: %#.3g after %d", tips.sought[last], tips.epochs[last]), math.Inf(1)
+	}
+	ratio = float64(epoch) / float64(needs)
+	return text + fmt.Sprintf(" and TIPS %d: %.2f times as many", epoch, ratio), ratio
+}
+
 // muchFewer is a share of the epochs that is less by far. The paper's is 0.61.
 const muchFewer = 0.75
 
-// fig4bFindings say when TIPS reaches what other methods end with. Where all know the
-// training images by heart in the end, what they have half-way tells more: it is said too.
+// fig4bFindings say when TIPS reaches what other methods end with, and what they have
+// after half of their epochs, which tells more where all know the training images by
+// heart in the end.
 func fig4bFindings(curves []*curve) []Finding {
 	name := tipsAmong(texts(len(curves), func(i int) string { return curves[i].name }))
 	at := slices.IndexFunc(curves, func(c *curve) bool { return c.name == name })
@@ -203,20 +219,12 @@ func fig4bFindings(curves []*curve) []Finding {
 		if claims[c.name] == "" {
 			continue // nothing that the paper draws
 		}
-		target := c.sought[len(c.sought)-1]
-		needs, _ := c.reach(target)
-		f := Finding{Claim: "TIPS needs much fewer epochs " + claims[c.name]}
-		if epoch, reached := ours.reach(target); reached {
-			f.Measured = aboutTIPS(name) + fmt.Sprintf("a loss of %.3f takes %s %s and TIPS %d: %.2f times as many", target, c.name, plural(needs, "epoch"), epoch, float64(epoch)/float64(needs))
-			f.Holds = float64(epoch) <= muchFewer*float64(needs)
-		} else {
-			f.Measured = aboutTIPS(name) + fmt.Sprintf("a loss of %.3f takes %s %s, and TIPS does not reach it: %.3f after %d", target, c.name, plural(needs, "epoch"), ours.sought[len(ours.sought)-1], ours.epochs[len(ours.epochs)-1])
-		}
-		if half := c.sought[(len(c.sought)-1)/2]; half > target {
-			first, _ := c.reach(half)
-			if epoch, reached := ours.reach(half); reached {
-				f.Measured += fmt.Sprintf("; half-way, %.3f takes %d and %d: %.2f", half, first, epoch, float64(epoch)/float64(first))
-			}
+		end, half := c.sought[len(c.sought)-1], c.sought[(len(c.sought)-1)/2]
+		text, ratio := c.against(ours, end)
+		f := Finding{Claim: "TIPS needs much fewer epochs " + claims[c.name], Measured: aboutTIPS(name) + text, Holds: ratio <= muchFewer}
+		if half > end {
+			text, _ = c.against(ours, half)
+			f.Measured += "; " + text
 		}
 		list = append(list, f)
 	}
@@ -243,7 +251,7 @@ func fig4bTable(curves []*curve) [][]string {
 			if at < 0 {
 				return "-"
 			}
-			return fmt.Sprintf("%.3f", c.loss[at])
+			return fmt.Sprintf("%#.3g", c.loss[at])
 		})...))
 	}
 	return table

@@ -94,3 +94,24 @@ func TestFig4b(t *testing.T) {
 		}
 	}
 }
+
+// TestFig4bFindings: what another method ends with, and what it has after half of its
+// epochs, unless that is the same.
+func TestFig4bFindings(t *testing.T) {
+	f, err := Fig4b(Fig4bOptions{Runs: []string{
+		learnt(t, "tips", 1, 4, 2, 1, 0.5),
+		learnt(t, "us-nets", 1, 5, 4, 2, 1), learnt(t, "joslim", 1, 5, 0.4, 0.3, 0.2), learnt(t, "ds-net", 1, 3, 1, 1, 1),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []Finding{
+		{Holds: true, Measured: "a loss of 1.00 takes us-nets 4 epochs and TIPS 3: 0.75 times as many; a loss of 4.00 takes us-nets 2 epochs and TIPS 1: 0.50 times as many"},
+		{Measured: "a loss of 0.200 takes joslim 4 epochs, and TIPS does not reach it: 0.500 after 4; a loss of 0.400 takes joslim 2 epochs, and TIPS does not reach it: 0.500 after 4"},
+		{Measured: "a loss of 1.00 takes ds-net 2 epochs and TIPS 3: 1.50 times as many"},
+	} {
+		if got := f.Findings[i]; got.Holds != want.Holds || got.Measured != want.Measured {
+			t.Errorf("%v, %q; want %v, %q", got.Holds, got.Measured, want.Holds, want.Measured)
+		}
+	}
+}

@@ -121,7 +121,7 @@ func otherRuns(folder string, compared []*run, frontierFile string, read ...func
 		runs = append(runs, r)
 	}
 	if len(runs) == 0 {
-		return nil, fmt.Errorf("%s has no run that was searched, differs from %s in method, seed and epochs alone, and is one of two that differ in their seed", folder, compared[0].dir)
+		return nil, fmt.Errorf("%s has no run that is not in the table, was searched, differs from %s in method, seed and epochs alone, and is one of two that differ in their seed", folder, compared[0].dir)
 	}
 	return runs, nil
 }

@@ -296,7 +296,7 @@ func TestTable1Noise(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(others, "notes"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := table(); err == nil || !strings.Contains(err.Error(), "has no run that was searched, differs from") {
+	if _, err := table(); err == nil || !strings.Contains(err.Error(), "has no run that is not in the table, was searched, differs from") {
 		t.Errorf("without any: %v", err)
 	}
 	// Two apart by 0.2 points around their mean, longer; one apart by 0.4 from one in the table.

@@ -17,7 +17,8 @@ in one picture. The paper draws it for mobilenet_v2 on ImageNet and Tiny-ImageNe
 it is of the network and the data of the runs, and labelled so.
 
 The learning rate falls to zero over the epochs of a run, and all losses fall with it
-at the end: epochs to reach a loss differ less than they would at a constant rate.
+at the end: epochs to reach a loss differ less than they would at a constant rate. So it
+is told for the loss that another method ends with and for that after half of its epochs.
 --time shows what a run took where it ran, with compilation and whatever ran beside it.
 
 RUN is the folder of a training run, which need not be over; weights are not read.
