@@ -89,7 +89,7 @@ func otherRuns(folder string, compared []*run, frontierFile string, read ...func
 	}
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--noise: %w; want a folder with folders of training runs", err)
 	}
 	all := slices.Clone(compared)
 	for _, e := range entries {
@@ -225,11 +225,11 @@ func openFrontier(name string, set *weights.Set) (*frontier.Frontier, error) {
 // method and seed may differ, where the data lies, and how a run is watched and
 // saved.
 func alike(a, b *run) error {
-	if a.method() == b.method() && a.recipe.Seed == b.recipe.Seed {
-		return fmt.Errorf("%s and %s are both of %s with seed %d", a.dir, b.dir, a.method(), a.recipe.Seed)
-	}
 	if key, here, there := differ(a, b); key != "" {
 		return fmt.Errorf("%s and %s differ in more than method and seed: %s is %s and %s; not to be compared", a.dir, b.dir, key, here, there)
+	}
+	if a.method() == b.method() && a.recipe.Seed == b.recipe.Seed {
+		return fmt.Errorf("%s and %s are both of %s with seed %d", a.dir, b.dir, a.method(), a.recipe.Seed)
 	}
 	return nil
 }

@@ -235,6 +235,7 @@ func TestTable1(t *testing.T) {
 		"other rate":        {[]string{runs[0], with(func(m *made) { m.method, m.rate = "us-nets", 0.1 })}, "test", at, false, "differ in more than method and seed: sgd.rate is 0.05 and 0.1; not to be compared"},
 		"other calibration": {[]string{runs[0], with(func(m *made) { m.method, m.calibration = "us-nets", 128 })}, "test", at, false, "evaluate.calibration is 64 and 128; not to be compared"},
 		"other network":     {[]string{runs[0], with(func(m *made) { m.method, m.network = "us-nets", table1Network+",min=0.3" })}, "test", at, false, "differ in more than method and seed: network is " + table1Network},
+		"longer":            {[]string{runs[0], with(func(m *made) { m.epochs = 9 })}, "test", at, false, "differ in more than method and seed: epochs is 3 and 9"},
 		"no held-out":       {[]string{with(func(m *made) { m.holdout = 0 })}, "test", at, false, "kept no images back from training"},
 		"too many":          {[]string{with(func(m *made) { m.images = 40 })}, "test", at, false, "was chosen by 40 images, and the run kept 32 back"},
 		"wrong images":      {runs[:1], "held-out", at, false, "is judged by held-out images; want test"},
@@ -318,7 +319,7 @@ func TestTable1Noise(t *testing.T) {
 		}
 	}
 	others = filepath.Join(others, "nowhere")
-	if _, err := table(); !errors.Is(err, os.ErrNotExist) {
+	if _, err := table(); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "--noise") {
 		t.Errorf("a folder that is not there: %v", err)
 	}
 }
